@@ -1,0 +1,5 @@
+"""``python -m kernelgen``."""
+
+from .cli import main
+
+main()

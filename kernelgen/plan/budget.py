@@ -1,0 +1,183 @@
+"""Bytes of VMEM and SMEM that a kernel needs, with the hardware's padding."""
+
+from __future__ import annotations
+
+from kernelgen.diagnostics import Diagnostic
+from kernelgen.language.dtypes import DTYPES
+from kernelgen.language.program import Apply, Program, Value, is_static, walk
+from kernelgen.plan.model import Axis, Buffer, Memory, Operand
+from kernelgen.plan.targets import MIB, TARGETS
+from kernelgen.spec import KernelSpec
+
+LANES = 128
+ASSUMED_SIZE = 1024
+"""Positions along a whole axis of which no case gives the size."""
+
+RESERVED = 256 * 2**10
+"""What the compiler takes for itself beside the buffers that a kernel names."""
+
+
+def sizes(spec: KernelSpec) -> dict[str, int]:
+    """The extent of every axis for which memory is planned: the largest of the cases."""
+    largest = {}
+    for name in spec.axes:
+        known = [case[name] for case in spec.cases if name in case]
+        largest[name] = max(known, default=ASSUMED_SIZE)
+    return largest
+
+
+def block_shape(
+    layout: tuple[str | None, ...], axes: dict[str, Axis], extents: dict[str, int]
+) -> tuple[int, ...]:
+    """The dimensions of a block at the default tiles."""
+    shape = []
+    for axis in layout:
+        tile = axes[axis].tile if axis is not None else 1
+        shape.append(extents[str(axis)] if tile is None else tile)
+    return tuple(shape)
+
+
+def padded_bytes(shape: tuple[int, ...], dtype: str) -> int:
+    """Bytes of a block in VMEM: whole registers of 8 sublanes by 128 lanes of 32 bits.
+
+    Narrow types pack several rows into a sublane; a block of fewer rows than a register holds
+    takes only the power of two of rows that covers it.
+    """
+    bits = DTYPES[dtype].bits
+    packing = 32 // bits
+    rows, lanes = (1, 1, *shape)[-2:]
+    native = 8 * packing
+    if rows < native:
+        padded_rows = max(packing, 1 << max(rows - 1, 0).bit_length())
+    else:
+        padded_rows = -(-rows // native) * native
+    padded_lanes = -(-lanes // LANES) * LANES
+    leading = 1
+    for size in shape[:-2]:
+        leading *= size
+    return leading * padded_rows * padded_lanes * bits // 8
+
+
+def vmem_map(
+    spec: KernelSpec, program: Program, axes: dict[str, Axis], operands: dict[str, Operand]
+) -> tuple[Buffer, ...]:
+    """Every buffer in VMEM: pipelined blocks twice, scratch once, and intermediates."""
+    extents = sizes(spec)
+    buffers = []
+    for operand in operands.values():
+        if operand.memory_space != "VMEM" or not operand.layout:
+            continue
+        shape = block_shape(operand.layout, axes, extents)
+        copies = 1 if operand.kind == "scratch" else 2
+        size = padded_bytes(shape, operand.dtype)
+        buffers.append(Buffer(operand.name, shape, operand.dtype, copies, copies * size))
+    temporary = _intermediates(program, axes, extents)
+    if temporary:
+        buffers.append(Buffer("intermediates", (), "float32", 1, temporary))
+    return tuple(buffers)
+
+
+def _intermediates(program: Program, axes: dict[str, Axis], extents: dict[str, int]) -> int:
+    """Bytes of values that a phase makes on the way, an upper estimate.
+
+    Elementwise chains are fused register by register; what has to be whole in memory is what a
+    reduction, a contraction or a scan takes or gives, and locals that several statements read.
+    """
+    largest = 0
+    for _, statements in program.phases():
+        total = 0
+        for statement in statements:
+            parts = [part for part in walk(statement.value) if _is_materialized(part)]
+            if statement.storage == "local" and not is_static(statement.value):
+                parts.append(statement.value)
+            total += sum(_value_bytes(part, axes, extents) for part in parts)
+        largest = max(largest, total)
+    return largest
+
+
+def _is_materialized(value: Value) -> bool:
+    return isinstance(value, Apply) and value.operation.kind in ("contraction", "scan", "shift")
+
+
+def _value_bytes(value: Value, axes: dict[str, Axis], extents: dict[str, int]) -> int:
+    kept = tuple(axis for axis in value.type.axes if not axes[axis].squeezed)
+    if len(kept) < 2:
+        return 0
+    dtype = value.type.dtype if value.type.dtype in DTYPES else "float32"
+    return padded_bytes(block_shape(kept, axes, extents), "int32" if dtype == "bool" else dtype)
+
+
+def smem_bytes(spec: KernelSpec, operands: dict[str, Operand]) -> int:
+    """Bytes in SMEM: 32-bit words; arrays of rank 2 and more pad their rows to 128 words."""
+    extents = sizes(spec)
+    total = 0
+    for operand in operands.values():
+        if operand.memory_space != "SMEM":
+            continue
+        shape = [extents[axis] if axis is not None else 1 for axis in operand.view]
+        if len(shape) > 1:
+            shape[-1] = -(-shape[-1] // LANES) * LANES
+        words = 1
+        for size in shape:
+            words *= size
+        total += 4 * words
+    return total
+
+
+def check_memory(
+    targets: tuple[str, ...], buffers: tuple[Buffer, ...], smem: int
+) -> tuple[tuple[Memory, ...], list[Diagnostic]]:
+    """What each target needs, and findings for those that have not got it."""
+    needed = sum(buffer.bytes for buffer in buffers) + RESERVED
+    memory, findings = [], []
+    for name in targets:
+        target = TARGETS[name]
+        limit = max(needed, target.default_vmem_bytes)
+        memory.append(Memory(name, needed, limit, smem))
+        if needed > target.vmem_bytes:
+            findings.append(
+                Diagnostic(
+                    "KG501",
+                    f"{name} has {target.vmem_bytes / MIB:.0f} MiB of VMEM, the kernel needs "
+                    f"{needed / MIB:.1f}: {_largest(buffers)}",
+                    "use smaller tiles, or remove the target from targets",
+                    ("axes",),
+                    on_key=True,
+                )
+            )
+        if smem > target.smem_bytes:
+            findings.append(
+                Diagnostic(
+                    "KG502",
+                    f"{name} has {target.smem_bytes / MIB:.0f} MiB of SMEM, the operands in it "
+                    f"take {smem / MIB:.1f}",
+                    "put the long axis last: rows are padded to 128 words",
+                    ("inputs",),
+                    on_key=True,
+                )
+            )
+    return tuple(memory), findings
+
+
+def vmem_limit(targets: tuple[str, ...], needed: int) -> int | None:
+    """The limit to ask for, in bytes, where some target's default does not suffice.
+
+    A sixteenth is added for the compiler's spills, never beyond the smallest physical memory;
+    the value is rounded up to whole MiB so that small changes of a tile leave it alone.
+    """
+    if all(needed <= TARGETS[name].default_vmem_bytes for name in targets):
+        return None
+    physical = min(TARGETS[name].vmem_bytes for name in targets)
+    return min(-(-(needed + needed // 16) // MIB) * MIB, physical)
+
+
+def _largest(buffers: tuple[Buffer, ...]) -> str:
+    """The buffers that take the most, largest first."""
+    ordered = sorted(buffers, key=lambda buffer: (-buffer.bytes, buffer.name))
+    return ", ".join(f"{_described(buffer)} {buffer.bytes / MIB:.1f} MiB" for buffer in ordered[:4])
+
+
+def _described(buffer: Buffer) -> str:
+    shape = " x ".join(str(size) for size in buffer.shape)
+    copies = f"{buffer.copies} x " if buffer.copies > 1 else ""
+    return f"{buffer.name} ({copies}{shape} {buffer.dtype})" if shape else buffer.name

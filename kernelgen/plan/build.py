@@ -1,0 +1,166 @@
+"""From a spec to its plan, or to every finding about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kernelgen.diagnostics import Diagnostic, KernelgenError
+from kernelgen.language import check
+from kernelgen.language.program import Apply, Assignment, Program, walk
+from kernelgen.plan.budget import check_memory, smem_bytes, vmem_limit, vmem_map
+from kernelgen.plan.cost import cost
+from kernelgen.plan.legality import (
+    check_accumulators,
+    check_blocks,
+    check_dots,
+    check_dtypes,
+    check_memory_spaces,
+)
+from kernelgen.plan.lower import Context, Lowered, Lowering
+from kernelgen.plan.ir import Literal
+from kernelgen.plan.model import Axis, Empty, Operand, Phases, Plan
+from kernelgen.plan.schedule import check_grid, plan_axes, plan_operands
+from kernelgen.spec import KernelSpec
+
+
+def build(spec: KernelSpec, targets: tuple[str, ...] | None = None) -> Plan:
+    """Plan a kernel.
+
+    Args:
+        spec: A validated spec.
+        targets: TPU generations to plan for; those of the spec by default.
+
+    Returns:
+        The plan.
+
+    Raises:
+        KernelgenError: With every finding about body, schedule, legality and memory.
+    """
+    chosen = targets or tuple(spec.targets)
+    findings = [*check_dtypes(spec), *check_memory_spaces(spec), *check_grid(spec)]
+    program: Program | None = None
+    try:
+        program = check(spec)
+        findings += check_accumulators(spec, program)
+        findings += check_dots(program, chosen)
+    except KernelgenError as error:
+        findings += error.diagnostics
+    if findings or program is None:
+        raise KernelgenError(findings)
+    return _schedule(spec, program, chosen)
+
+
+def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> Plan:
+    axes = plan_axes(spec)
+    operands = plan_operands(spec, program, axes)
+    findings = check_blocks(spec, operands)
+    buffers = vmem_map(spec, program, axes, operands)
+    memory, shortage = check_memory(targets, buffers, smem_bytes(spec, operands))
+    phases, unlowered = _lower(program, axes, operands)
+    findings += shortage + unlowered
+    if findings:
+        raise KernelgenError(findings)
+    return Plan(
+        spec=spec,
+        program=program,
+        axes=axes,
+        grid=tuple(spec.grid),
+        operands=operands,
+        phases=phases,
+        empty=_empty(program, axes, operands),
+        cost=cost(program, tuple(axes)),
+        buffers=buffers,
+        memory=memory,
+        vmem_limit_bytes=vmem_limit(targets, memory[0].vmem_bytes),
+    )
+
+
+def _lower(
+    program: Program, axes: dict[str, Axis], operands: dict[str, Operand]
+) -> tuple[Phases, list[Diagnostic]]:
+    context = Context(
+        axes=axes,
+        layouts={name: operand.layout for name, operand in operands.items()},
+        dtypes={name: operand.dtype for name, operand in operands.items()},
+        ragged=frozenset(_ragged(program, axes)),
+        finishes=bool(program.finish),
+        taken=_taken(program, axes, operands),
+    )
+    findings: list[Diagnostic] = []
+    lowered = {}
+    for phase in ("init", "step", "finish"):
+        lowering = Lowering(context, getattr(program, phase))
+        lowered[phase] = lowering.run()
+        findings += lowering.findings
+    return Phases(**lowered), findings
+
+
+def _taken(
+    program: Program, axes: dict[str, Axis], operands: dict[str, Operand]
+) -> frozenset[str]:
+    """Every name that the kernel or its wrapper may use already."""
+    names = {*axes, *operands}
+    for axis in axes.values():
+        names |= {axis.step, axis.left, axis.block}
+    for _, statements in program.phases():
+        names |= {statement.target for statement in statements}
+    return frozenset(names)
+
+
+def _combined(program: Program) -> Iterator[str]:
+    """Axes along which something combines positions."""
+    for _, statements in program.phases():
+        for statement in statements:
+            for part in walk(statement.value):
+                if isinstance(part, Apply):
+                    yield from part.axes
+
+
+def _ragged(program: Program, axes: dict[str, Axis]) -> Iterator[str]:
+    for name in _combined(program):
+        tile = axes[name].tile
+        if tile is not None and tile > 1:
+            yield name
+
+
+def _empty(program: Program, axes: dict[str, Axis], operands: dict[str, Operand]) -> Empty | None:
+    """What outputs are when there is nothing along some axis that not all of them have.
+
+    The phases that still mean something are lowered on whole arrays: a grid axis without
+    positions runs no step, so outputs are finish of init; a whole axis without positions leaves
+    reductions with their identity.
+    """
+    outputs = [operand for operand in operands.values() if operand.kind == "output"]
+    missing = tuple(
+        name for name in axes if not all(name in operand.axes for operand in outputs)
+    )
+    if not missing:
+        return None
+    whole = {name: replace(axis, tile=None, role="whole") for name, axis in axes.items()}
+    context = Context(
+        axes=whole,
+        layouts={name: operand.view for name, operand in operands.items()},
+        dtypes={name: operand.dtype for name, operand in operands.items()},
+        ragged=frozenset(),
+        finishes=False,
+        taken=_taken(program, axes, operands),
+        empty=frozenset(missing),
+        whole=True,
+    )
+    if not program.finish:
+        return Empty(missing, Lowering(context, program.step).run())
+    scratch = [operand.name for operand in operands.values() if operand.kind == "scratch"]
+    constants = _initial(context, program.init, scratch)
+    return Empty(missing, Lowering(context, program.finish, constants).run())
+
+
+def _initial(
+    context: Context, init: tuple[Assignment, ...], scratch: list[str]
+) -> dict[str, Lowered]:
+    """Scratch buffers as init leaves them, as expressions; 0 where it leaves them alone."""
+    values = {name: Lowered(Literal(0), (), context.dtypes[name]) for name in scratch}
+    for assignment in init:
+        lowering = Lowering(context, (assignment,), values)
+        values[assignment.target] = lowering.lower(assignment.value)
+    return values

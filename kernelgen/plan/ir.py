@@ -1,0 +1,188 @@
+"""The lowered body: values with positional dimensions, ready to be printed.
+
+A dimension is an axis name, or None for a unit dimension that keeps a value aligned with others.
+Axes whose tile is 1 have been squeezed away and have no dimension at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernelgen.language.operations import Operation
+
+Layout = tuple[str | None, ...]
+"""The dimensions of a value, outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number that Python knows when the kernel is traced."""
+
+    value: int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The size of an axis: a Python integer when the kernel is traced."""
+
+    axis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A Python variable of the kernel."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The whole block of an operand or scratch buffer."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One element of an SMEM operand, at the grid positions of the subscripted axes."""
+
+    name: str
+    axes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The grid position along an axis: ``pl.program_id``."""
+
+    axis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operation of the table, printed from its row.
+
+    ``dims`` are dimension numbers for ``{axis}``; ``along`` is the axis they stand for.
+    """
+
+    operation: Operation
+    args: tuple[Expr, ...]
+    dims: tuple[int, ...] = ()
+    along: str = ""
+    static: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A contraction on the matrix unit with a 32-bit result.
+
+    ``highest`` asks for full float32 products, which the matrix unit builds from bfloat16 passes.
+    """
+
+    x: Expr
+    y: Expr
+    contract: tuple[int, int]
+    batch: tuple[tuple[int, ...], tuple[int, ...]]
+    rank: tuple[int, int]
+    dtype: str
+    highest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class As:
+    """Conversion to an element type."""
+
+    value: Expr
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Global positions along an axis, as a block that varies along one dimension only."""
+
+    axis: str
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Permute:
+    """Dimensions in another order."""
+
+    value: Expr
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """Unit dimensions inserted at ``dims`` of the result."""
+
+    value: Expr
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Squeeze:
+    """Unit dimensions removed."""
+
+    value: Expr
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """The one element of a block without axes, as a scalar."""
+
+    value: Expr
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """``value`` at positions inside the extent of an axis, ``fill`` at the others.
+
+    ``value`` is a local; ``dtype`` tells booleans, which have no select on the TPU, apart.
+    """
+
+    value: Local
+    dim: int
+    axis: str
+    fill: float
+    dtype: str
+
+
+Expr = (
+    Literal | Extent | Local | Load | Scalar | Step | Call | Dot | As | Positions | Permute
+    | Expand | Squeeze | Extract | Inside
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """``name = value``"""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """``ref[...] operator= value``, cast to the buffer's element type when ``cast`` is set.
+
+    ``fill`` marks a value that has to be broadcast to the whole block.
+    """
+
+    name: str
+    value: Expr
+    operator: str = ""
+    cast: bool = False
+    fill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Statements that only run in a trace where the tile does not divide the axis."""
+
+    axis: str
+    masks: tuple[Bind, ...]
+
+
+Statement = Bind | Store | Tail

@@ -1,0 +1,268 @@
+"""Positional layouts for named axes.
+
+Vectors on a TPU are two-dimensional, sublanes by lanes. A value with one axis is therefore a row
+``(None, n)`` or a column ``(m, None)``; which of the two follows from the values it meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kernelgen.language.program import (
+    Apply,
+    Assignment,
+    Cast,
+    Element,
+    Positions,
+    Program,
+    Read,
+    Type,
+    Value,
+)
+from kernelgen.plan.ir import Expand, Expr, Layout, Permute, Squeeze
+
+
+def row(axes: Sequence[str]) -> Layout:
+    """The axes in order, with unit dimensions in front up to rank 2."""
+    return (*(None,) * (2 - len(axes)), *axes)
+
+
+def named(layout: Layout) -> tuple[str, ...]:
+    """The axes of a layout, without its unit dimensions."""
+    return tuple(axis for axis in layout if axis is not None)
+
+
+def merge(layouts: Iterable[Layout]) -> Layout:
+    """The layout in which values meet elementwise.
+
+    Dimensions are aligned from the right, as NumPy does. Where that puts two axes on one
+    dimension, the layout with the most axes rules and the others are moved to fit it.
+    """
+    candidates = [layout for layout in layouts if layout]
+    if not candidates:
+        return ()
+    frame = max(candidates, key=lambda layout: (len(named(layout)), len(layout)))
+    for layout in candidates:
+        frame = _with_axes(frame, layout)
+    return frame
+
+
+def _with_axes(frame: Layout, layout: Layout) -> Layout:
+    """The frame, with room for the axes of another layout where it has unit dimensions."""
+    result = [*(None,) * (len(layout) - len(frame)), *frame]
+    offset = len(result) - len(layout)
+    for i, axis in enumerate(layout):
+        if axis is None or axis in result:
+            continue
+        if result[offset + i] is None:
+            result[offset + i] = axis
+        elif None in result:
+            result[len(result) - 1 - result[::-1].index(None)] = axis
+        else:
+            result.insert(0, axis)
+    return tuple(result)
+
+
+def restricted(frame: Layout, axes: Sequence[str]) -> Layout:
+    """The layout of a value with only some of a frame's axes, aligned to it from the right."""
+    kept = [axis if axis in axes else None for axis in frame]
+    while len(kept) > 2 and kept[0] is None:
+        kept.pop(0)
+    return tuple(kept)
+
+
+def without(layout: Layout, axes: Sequence[str]) -> Layout:
+    """A layout after its axes have been reduced with ``keepdims``."""
+    return tuple(None if axis in axes else axis for axis in layout)
+
+
+def move(value: Expr, source: Layout, frame: Layout) -> Expr:
+    """A value brought from its layout into a frame that has all of its axes.
+
+    Unit dimensions in front are left to broadcasting.
+    """
+    target = tuple(axis if axis in source else None for axis in frame)
+    if not source or _trimmed(source) == _trimmed(target):
+        return value
+    wanted = named(target)
+    if named(source) != wanted or len(source) == len(target) == 2:
+        order = _order(source, target)
+        value = Permute(value, order)
+        source = tuple(source[i] for i in order)
+    if _trimmed(source) == _trimmed(target):
+        return value
+    units = tuple(i for i, axis in enumerate(source) if axis is None)
+    if units:
+        value = Squeeze(value, units)
+    missing = tuple(i for i, axis in enumerate(target) if axis is None)
+    return Expand(value, missing) if missing else value
+
+
+def _trimmed(layout: Layout) -> Layout:
+    for i, axis in enumerate(layout):
+        if axis is not None:
+            return layout[i:]
+    return ()
+
+
+def _order(source: Layout, target: Layout) -> tuple[int, ...]:
+    """The permutation of source that puts its axes in target's order, units where they fit."""
+    if len(source) == len(target):
+        units = [i for i, axis in enumerate(source) if axis is None]
+        return tuple(units.pop(0) if axis is None else source.index(axis) for axis in target)
+    units = [i for i, axis in enumerate(source) if axis is None]
+    return (*units, *(source.index(axis) for axis in named(target)))
+
+
+def contraction(x: Layout, y: Layout, axis: str) -> Layout:
+    """The layout of a dot's result: batch dimensions, then x's, then y's free dimensions."""
+    batch = [a for a in named(x) if a in y and a != axis]
+    free = [a for a in (*x, *y) if a != axis and a not in batch]
+    return (*batch, *free)
+
+
+class Layouts:
+    """Chooses a layout for every operand, scratch buffer and output of a program.
+
+    What has two axes or more keeps its declared order. What has fewer takes the place that the
+    first value of known layout it meets leaves for it, and lies along lanes if it meets none.
+    """
+
+    def __init__(self, operands: dict[str, tuple[str, ...]], squeezed: frozenset[str]) -> None:
+        self.squeezed = squeezed
+        self.known: dict[str, Layout] = {}
+        self.open: dict[str, tuple[str, ...]] = {}
+        for name, axes in operands.items():
+            rest = self.strip(axes)
+            if len(rest) == 1:
+                self.open[name] = rest
+            else:
+                self.known[name] = row(rest)
+
+    def strip(self, axes: Sequence[str]) -> tuple[str, ...]:
+        """The axes that have a dimension in the kernel."""
+        return tuple(axis for axis in axes if axis not in self.squeezed)
+
+    def solve(self, program: Program) -> dict[str, Layout]:
+        """Layouts of all operands, from how the program uses them."""
+        while True:
+            before = len(self.open)
+            for _, statements in program.phases():
+                local: dict[str, Layout | None] = {}
+                for statement in statements:
+                    self.visit(statement, local)
+            if not self.open:
+                return self.known
+            if len(self.open) == before:
+                name = next(iter(self.open))
+                self.settle(name, row(self.open[name]))
+
+    def settle(self, name: str, layout: Layout) -> None:
+        self.known[name] = layout
+        del self.open[name]
+
+    def visit(self, statement: Assignment, local: dict[str, Layout | None]) -> None:
+        layout = self.infer(statement.value, local)
+        target = statement.target
+        if statement.storage == "local":
+            local[target] = layout
+        elif target in self.open and layout and self.open[target][0] in layout:
+            self.settle(target, restricted(layout, self.open[target]))
+
+    def infer(self, value: Value, local: dict[str, Layout | None]) -> Layout | None:
+        """The layout of a value; None while it depends on an open operand."""
+        match value:
+            case Read(name=name, storage="local"):
+                return local.get(name)
+            case Read(name=name):
+                return self.known.get(name)
+            case Cast(value=inner):
+                return self.infer(inner, local)
+            case Apply():
+                return self.infer_apply(value, local)
+            case Positions(type=Type(axes=axes)):
+                return None if self.strip(axes) else ()
+            case Element():
+                return ()
+            case _:
+                return ()
+
+    def infer_apply(self, value: Apply, local: dict[str, Layout | None]) -> Layout | None:
+        layouts = [self.infer(arg, local) for arg in value.args]
+        kind = value.operation.kind
+        if kind == "contraction":
+            return self.infer_contraction(value, layouts, local)
+        if kind in ("reduction", "select"):
+            return None if layouts[0] is None else without(layouts[0], value.axes)
+        if kind == "shift":
+            return layouts[0]
+        known = [layout for layout in layouts if layout is not None]
+        frame = merge(known)
+        if any(layout is None for layout in layouts):
+            for arg, layout in zip(value.args, layouts, strict=True):
+                if layout is None and frame:
+                    frame = self.place(arg, frame)
+            unplaced = [arg for arg in value.args if self.infer(arg, local) is None]
+            if unplaced and not all(_flexible(arg) for arg in unplaced):
+                return None
+            for arg in unplaced:
+                frame = _with_axes(frame, row(self.strip(arg.type.axes)))
+        return frame
+
+    def infer_contraction(
+        self, value: Apply, layouts: list[Layout | None], local: dict[str, Layout | None]
+    ) -> Layout | None:
+        (axis,) = value.axes
+        for arg, layout in zip(value.args, layouts, strict=True):
+            if layout is None:
+                self.vote(arg, row(self.strip(arg.type.axes)))
+        x, y = (self.infer(arg, local) for arg in value.args)
+        if x is None or y is None:
+            return None
+        return dot_layout(x, y, axis)
+
+    def place(self, value: Value, frame: Layout) -> Layout:
+        """Give an open operand the dimension that the frame has, or leaves, for its axis."""
+        axes = self.strip(value.type.axes)
+        wide = _with_axes(frame, row(axes))
+        self.vote(value, restricted(wide, axes))
+        return wide
+
+    def vote(self, value: Value, layout: Layout) -> None:
+        while isinstance(value, Cast):
+            value = value.value
+        if isinstance(value, Read) and value.name in self.open:
+            self.settle(value.name, layout)
+
+
+def _flexible(value: Value) -> bool:
+    """Positions are made in whatever layout the rest needs."""
+    return isinstance(value, Positions)
+
+
+def dot_layout(x: Layout, y: Layout, axis: str) -> Layout:
+    """The layout that :func:`orient` and the matrix unit give a contraction's result."""
+    if is_vector_product(x, y, axis):
+        return without(merge([x, y]), (axis,))
+    x, y = orient(x, y, axis)[:2]
+    return contraction(x, y, axis)
+
+
+def is_vector_product(x: Layout, y: Layout, axis: str) -> bool:
+    """Whether a contraction leaves one operand nothing but batch axes: no work for a matrix unit."""
+    batch = [a for a in named(x) if a in y and a != axis]
+    free = [[a for a in named(layout) if a != axis and a not in batch] for layout in (x, y)]
+    return not all(free) if batch else not any(free)
+
+
+def orient(x: Layout, y: Layout, axis: str) -> tuple[Layout, Layout, bool]:
+    """Put a row vector on the left and a column vector on the right of a matrix product.
+
+    The other ways round do not lower for every element type. Returns the layouts in their new
+    order and whether they were swapped.
+    """
+    is_row = len(named(y)) == 1 and y[-1] == axis and len(named(x)) > 1
+    is_column = len(named(x)) == 1 and x[-1] != axis and len(named(y)) > 1
+    if is_row or is_column:
+        return y, x, True
+    return x, y, False

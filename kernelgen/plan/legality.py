@@ -1,0 +1,213 @@
+"""What the TPU refuses, found before anything is rendered.
+
+The rules and their numbers were measured with libtpu's ahead-of-time compiler.
+"""
+
+from __future__ import annotations
+
+from kernelgen.diagnostics import Diagnostic, Pointer, listing
+from kernelgen.language.dtypes import DTYPES, REFUSED
+from kernelgen.language.program import Apply, Assignment, Program, walk
+from kernelgen.plan.model import Operand
+from kernelgen.plan.schedule import sections
+from kernelgen.plan.targets import TARGETS
+from kernelgen.spec import KernelSpec
+
+LANES = 128
+SUBLANES = 8
+SMEM_DTYPES = ("int32", "float32")
+
+
+def check_dtypes(spec: KernelSpec) -> list[Diagnostic]:
+    """Element types that no TPU kernel can hold."""
+    findings = []
+    for section, operands in sections(spec).items():
+        for name, operand in operands.items():
+            if operand.dtype in REFUSED:
+                findings.append(
+                    Diagnostic(
+                        "KG404",
+                        f"{name} is {operand.dtype}, which TPU kernels cannot load",
+                        f"use {REFUSED[operand.dtype]}",
+                        (section, name, "dtype"),
+                    )
+                )
+    return findings
+
+
+def check_memory_spaces(spec: KernelSpec) -> list[Diagnostic]:
+    """Vectors in SMEM, scalars in VMEM, and what SMEM cannot hold."""
+    findings = []
+    for section, operands in sections(spec).items():
+        for name, operand in operands.items():
+            where: Pointer = (section, name)
+            if operand.memory_space == "SMEM":
+                findings.extend(_check_smem(spec, section, name))
+            elif operand.memory_space == "ANY":
+                findings.append(
+                    Diagnostic(
+                        "KG410",
+                        f"{name} is in ANY, where the grid pipeline does not stage blocks",
+                        'place it in "VMEM"',
+                        (*where, "memory_space"),
+                    )
+                )
+            elif not operand.axes:
+                findings.append(
+                    Diagnostic(
+                        "KG409",
+                        f"{name} has no axes: it is a scalar, in VMEM",
+                        'write "memory_space": "SMEM"',
+                        (*where, "axes"),
+                    )
+                )
+    return findings
+
+
+def _check_smem(spec: KernelSpec, section: str, name: str) -> list[Diagnostic]:
+    operand = sections(spec)[section][name]
+    findings = []
+    if operand.dtype not in SMEM_DTYPES:
+        findings.append(
+            Diagnostic(
+                "KG411",
+                f"{name} is {operand.dtype} in SMEM, which holds 32-bit words",
+                "use int32 or float32",
+                (section, name, "dtype"),
+            )
+        )
+    for i, axis in enumerate(operand.axes):
+        if section != "inputs":
+            findings.append(
+                Diagnostic(
+                    "KG406",
+                    f"{name} is a vector along {axis}, in SMEM",
+                    'write "memory_space": "VMEM"',
+                    (section, name, "memory_space"),
+                )
+            )
+            break
+        if spec.axes[axis].tile != 1:
+            findings.append(
+                Diagnostic(
+                    "KG406",
+                    f"{name} is read from SMEM one scalar a step, but {axis} has no tile of 1",
+                    f'give {axis} tile 1, or write "memory_space": "VMEM"',
+                    (section, name, "axes", i),
+                )
+            )
+    return findings
+
+
+def check_accumulators(spec: KernelSpec, program: Program) -> list[Diagnostic]:
+    """Scratch that carries a value from step to step in fewer than 32 bits."""
+    findings = []
+    for name, operand in spec.scratch.items():
+        dtype = DTYPES.get(operand.dtype)
+        if name in program.carried and dtype is not None and dtype.narrow:
+            wide = "float32" if dtype.kind == "float" else "int32"
+            findings.append(
+                Diagnostic(
+                    "KG403",
+                    f"{name} accumulates in {operand.dtype}",
+                    f"use {wide} and cast once, when the output is written",
+                    ("scratch", name, "dtype"),
+                )
+            )
+    return findings
+
+
+def check_blocks(spec: KernelSpec, operands: dict[str, Operand]) -> list[Diagnostic]:
+    """Blocks whose last two dimensions are neither tiles of the hardware nor whole."""
+    findings: list[Diagnostic] = []
+    for operand in operands.values():
+        if operand.memory_space != "VMEM" or not operand.axes:
+            continue
+        findings.extend(_check_squeezed(spec, operand))
+        for position, unit, what in ((-1, LANES, "lanes"), (-2, SUBLANES, "sublanes")):
+            axis = operand.layout[position]
+            tile = spec.axes[axis].tile if axis is not None else None
+            if axis is None or tile is None or tile % unit == 0:
+                continue
+            findings.append(
+                Diagnostic(
+                    "KG401",
+                    f"axis {axis} lies along the {what} of {operand.name}"
+                    f"[{', '.join(operand.axes)}]: tile {tile} is no multiple of {unit}",
+                    f"use {_neighbours(tile, unit)}, or no tile to take the whole axis",
+                    ("axes", axis, "tile"),
+                )
+            )
+    return _once(findings)
+
+
+def _check_squeezed(spec: KernelSpec, operand: Operand) -> list[Diagnostic]:
+    """Axes of tile 1 lie in front of all others, so that the tile rule never sees them."""
+    squeezed = [axis for axis in operand.axes if spec.axes[axis].tile == 1]
+    rest = [axis for axis in operand.axes if axis not in squeezed]
+    if tuple(operand.axes) == (*squeezed, *rest):
+        return []
+    behind = next(
+        axis
+        for i, axis in enumerate(operand.axes)
+        if axis in squeezed and any(a in rest for a in operand.axes[:i])
+    )
+    i = operand.axes.index(behind)
+    section = operand.kind if operand.kind == "scratch" else f"{operand.kind}s"
+    return [
+        Diagnostic(
+            "KG402",
+            f"axis {behind} of {operand.name}[{', '.join(operand.axes)}] has tile 1 "
+            f"but stands behind {listing([a for a in operand.axes[:i] if a in rest])}",
+            f"order the axes [{', '.join([*squeezed, *rest])}], or give {behind} a larger tile",
+            (section, operand.name, "axes", i),
+        )
+    ]
+
+
+def _neighbours(tile: int, unit: int) -> str:
+    below, above = tile // unit * unit, -(-tile // unit) * unit
+    return f"{below} or {above}" if below else f"{above}"
+
+
+def _once(findings: list[Diagnostic]) -> list[Diagnostic]:
+    """One finding a tile: the strictest of those that several operands make."""
+    kept: dict[Pointer, Diagnostic] = {}
+    for finding in findings:
+        known = kept.get(finding.pointer)
+        if known is None or ("lanes" in finding.message and "sublanes" in known.message):
+            kept[finding.pointer] = finding
+    return list(kept.values())
+
+
+def check_dots(program: Program, targets: tuple[str, ...]) -> list[Diagnostic]:
+    """Element types that the matrix unit of a target does not multiply."""
+    findings = []
+    for _, statements in program.phases():
+        for statement in statements:
+            for part in walk(statement.value):
+                if isinstance(part, Apply) and part.operation.kind == "contraction":
+                    findings.extend(_check_dot(part, statement, targets))
+    return findings
+
+
+def _check_dot(dot: Apply, statement: Assignment, targets: tuple[str, ...]) -> list[Diagnostic]:
+    dtypes = {arg.type.dtype for arg in dot.args} - {"float32", "bfloat16"}
+    lacking = [name for name in targets if dtypes - TARGETS[name].dot_dtypes]
+    if not lacking:
+        return []
+    others = [name for name in targets if name not in lacking]
+    return [
+        Diagnostic(
+            "KG405",
+            f"the matrix unit of {listing(lacking)} does not multiply {listing(sorted(dtypes))}",
+            "cast the operands to bfloat16"
+            + (f', or write "targets": {_json(others)}' if others else ""),
+            statement.pointer,
+            dot.span,
+        )
+    ]
+
+
+def _json(names: list[str]) -> str:
+    return "[" + ", ".join(f'"{name}"' for name in names) + "]"

@@ -1,0 +1,265 @@
+"""Lowered values as Python source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from kernelgen.language.operations import ATOM, POWER, SUM, TERM, UNARY
+from kernelgen.plan import ir
+from kernelgen.plan.ir import Bind, Expr, Store, Tail
+from kernelgen.plan.model import Axis, Plan
+
+Text = tuple[str, int]
+"""Source of an expression and how tightly it binds."""
+
+INDENT = "    "
+
+
+class Printer:
+    """Prints expressions and statements, and remembers which names they use.
+
+    Attributes:
+        statics: Sizes and tiles that the printed code needs as arguments, in order of use.
+        steps: Axes whose grid position it needs.
+        helpers: Module functions that it calls.
+    """
+
+    def __init__(self, plan: Plan, whole: bool = False) -> None:
+        self.plan = plan
+        self.whole = whole
+        self.statics: dict[str, None] = {}
+        self.steps: dict[str, None] = {}
+        self.helpers: dict[str, None] = {}
+
+    # Statements
+
+    def statements(self, statements: tuple[ir.Statement, ...]) -> list[str]:
+        """One line a statement, unformatted; tails are blocks."""
+        lines: list[str] = []
+        for statement in statements:
+            match statement:
+                case Bind(name=name, value=value):
+                    lines.append(f"{name} = {self.text(value)}")
+                case Store():
+                    lines.append(self.store(statement))
+                case Tail(axis=axis, masks=masks):
+                    lines.extend(self.tail(self.plan.axes[axis], masks))
+        return lines
+
+    def tail(self, axis: Axis, masks: tuple[Bind, ...]) -> list[str]:
+        size, block = self.static(axis.name), self.static(axis.block)
+        lines = [
+            f"if {size} % {block}:  # the last {axis.name} block is ragged: garbage past the end",
+            f"{INDENT}{axis.left} = {size} - {self.step(axis.name)} * {block}",
+        ]
+        return lines + [f"{INDENT}{mask.name} = {self.text(mask.value)}" for mask in masks]
+
+    def store(self, store: Store) -> str:
+        operand = self.plan.operands[store.name]
+        if self.whole:
+            return f"{store.name} = {self.whole_value(store)}"
+        if operand.memory_space == "SMEM":
+            return f"{operand.ref}[0, 0] {store.operator}= {self.text(store.value)}"
+        if store.fill and isinstance(store.value, ir.Literal):
+            return f"{operand.ref}[...] = {_filled(store.value.value, operand.ref)}"
+        text, precedence = self.expr(store.value)
+        if store.fill:
+            text, precedence = f"jnp.broadcast_to({text}, {operand.ref}.shape)", ATOM
+        if store.cast:
+            text = f"{_wrapped((text, precedence), ATOM)}.astype({operand.ref}.dtype)"
+        return f"{operand.ref}[...] {store.operator}= {text}"
+
+    def whole_value(self, store: Store) -> str:
+        """The stored value as a whole array, for the wrapper."""
+        operand = self.plan.operands[store.name]
+        shape = shape_text([axis for axis in operand.axes])
+        dtype = f"jnp.{jnp_dtype(operand.dtype)}"
+        if isinstance(store.value, ir.Literal) and store.value.value == 0:
+            return f"jnp.zeros({shape}, {dtype})"
+        if isinstance(store.value, ir.Literal):
+            return f"jnp.full({shape}, {self.text(store.value)}, {dtype})"
+        view = shape_text([axis or "1" for axis in operand.view])
+        text = f"jnp.broadcast_to({self.text(store.value)}, {view})"
+        if operand.is_view:
+            text += f".reshape({shape})"
+        return f"{text}.astype({dtype})"
+
+    # Expressions
+
+    def text(self, expr: Expr) -> str:
+        """The source of an expression."""
+        return self.expr(expr)[0]
+
+    def expr(self, expr: Expr) -> Text:
+        """The source of an expression and its precedence."""
+        match expr:
+            case ir.Literal(value=value):
+                return number(value)
+            case ir.Extent(axis=axis):
+                return self.static(axis), ATOM
+            case ir.Local(name=name):
+                return self.local(name), ATOM
+            case ir.Load(name=name):
+                return self.load(name), ATOM
+            case ir.Scalar(name=name, axes=axes):
+                index = ", ".join(self.step(axis) for axis in axes) or "0"
+                return f"{self.plan.operands[name].ref}[{index}]", ATOM
+            case ir.Step(axis=axis):
+                return self.step(axis), ATOM
+            case ir.Call():
+                return self.call(expr)
+            case ir.Dot():
+                return self.dot(expr), ATOM
+            case ir.As(value=value, dtype=dtype):
+                return self.converted(value, dtype), ATOM
+            case ir.Positions(axis=axis, layout=layout):
+                return self.positions(axis, layout)
+            case ir.Inside():
+                return self.inside(expr)
+            case _:
+                return self.reshaped(expr), ATOM
+
+    def local(self, name: str) -> str:
+        if name.startswith("block_") and name in {a.block for a in self.plan.axes.values()}:
+            return self.static(name)
+        return name
+
+    def load(self, name: str) -> str:
+        operand = self.plan.operands[name]
+        if not self.whole:
+            return f"{operand.ref}[{'0, 0' if operand.memory_space == 'SMEM' else '...'}]"
+        if not operand.is_view or operand.kind != "input":
+            return name
+        return f"{name}.reshape({', '.join(axis or '1' for axis in operand.view)})"
+
+    def static(self, name: str) -> str:
+        self.statics[name] = None
+        return name
+
+    def step(self, axis: str) -> str:
+        self.steps[axis] = None
+        return self.plan.axes[axis].step
+
+    def reshaped(self, expr: Expr) -> str:
+        match expr:
+            case ir.Permute(value=value, order=(1, 0)):
+                return f"{self.atom(value)}.T"
+            case ir.Permute(value=value, order=order):
+                return f"jnp.transpose({self.text(value)}, {order})"
+            case ir.Expand(value=value, dims=dims):
+                return f"jnp.expand_dims({self.text(value)}, {_dims(dims)})"
+            case ir.Squeeze(value=value, dims=dims):
+                return f"jnp.squeeze({self.text(value)}, {_dims(dims)})"
+            case ir.Extract(value=value, rank=rank):
+                return f"{self.atom(value)}[{', '.join('0' * rank)}]"
+        raise AssertionError(expr)
+
+    def atom(self, expr: Expr) -> str:
+        return _wrapped(self.expr(expr), ATOM)
+
+    def converted(self, value: Expr, dtype: str) -> str:
+        if isinstance(value, ir.Literal | ir.Extent):
+            return f"jnp.{jnp_dtype(dtype)}({self.text(value)})"
+        return f"{self.atom(value)}.astype(jnp.{jnp_dtype(dtype)})"
+
+    def positions(self, axis: str, layout: ir.Layout) -> Text:
+        plan = self.plan.axes[axis]
+        block = axis if self.whole else plan.block
+        shape = shape_text([self.static(block) if a == axis else "1" for a in layout])
+        iota = f"lax.broadcasted_iota(jnp.int32, {shape}, {layout.index(axis)})"
+        if plan.tile is None or self.whole:
+            return iota, ATOM
+        return f"{self.step(axis)} * {self.static(block)} + {iota}", SUM
+
+    def inside(self, expr: ir.Inside) -> Text:
+        value = self.text(expr.value)
+        iota = f"lax.broadcasted_iota(jnp.int32, {value}.shape, {expr.dim})"
+        left = self.plan.axes[expr.axis].left
+        if expr.dtype == "bool":
+            return (f"{value} | ({iota} >= {left})" if expr.fill else f"{value} & ({iota} < {left})"), 0
+        return f"jnp.where({iota} < {left}, {value}, {number(expr.fill)[0]})", ATOM
+
+    def dot(self, dot: ir.Dot) -> str:
+        options = f"preferred_element_type=jnp.{dot.dtype}"
+        if dot.highest:
+            options = f"precision=lax.Precision.HIGHEST, {options}"
+        x, y = self.text(dot.x), self.text(dot.y)
+        if dot.contract == (1, 0) and dot.rank == (2, 2):
+            return f"jnp.dot({x}, {y}, {options})"
+        contract = tuple((dim,) for dim in dot.contract)
+        return f"lax.dot_general({x}, {y}, ({contract}, {dot.batch}), {options})"
+
+    def call(self, call: ir.Call) -> Text:
+        operation = call.operation
+        template = operation.python if call.static else operation.jnp
+        assert template is not None, operation.name
+        if template.startswith("_"):
+            self.helpers[template.split("(")[0]] = None
+        precedence = operation.precedence
+        if call.static and "**" in template:
+            precedence = POWER
+        wrap = _wrapper(operation.infix, template, precedence)
+        args = [wrap(i, self.expr(arg)) for i, arg in enumerate(call.args)]
+        dims = _dims(call.dims) if call.dims else ""
+        last = self.last_index(call) if "{last}" in template else ""
+        return template.format(*args, axis=dims, last=last), precedence
+
+    def last_index(self, call: ir.Call) -> str:
+        (dim,) = call.dims
+        return ", ".join([*[":"] * dim, "-1:"]) if dim else "-1:"
+
+
+def _wrapper(infix: str, template: str, precedence: int) -> Callable[[int, Text], str]:
+    """How arguments are parenthesised in a template of the given precedence."""
+    if precedence >= ATOM:
+        return lambda i, text: text[0] if "{0}[" not in template else _wrapped(text, ATOM)
+    if precedence == POWER:
+        return lambda i, text: _wrapped(text, ATOM)
+    if precedence == UNARY:
+        return lambda i, text: _wrapped(text, UNARY)
+    if infix in ("+", "-", "*", "/", "//", "%", "and", "or"):
+        return lambda i, text: _wrapped(text, precedence + (i > 0))
+    return lambda i, text: _wrapped(text, precedence + 1)
+
+
+def _wrapped(text: Text, precedence: int) -> str:
+    source, own = text
+    return source if own >= precedence else f"({source})"
+
+
+def _dims(dims: tuple[int, ...]) -> str:
+    return str(dims[0]) if len(dims) == 1 else str(dims)
+
+
+def _filled(value: float, ref: str) -> str:
+    if value == 0:
+        return f"jnp.zeros_like({ref})"
+    return f"jnp.full_like({ref}, {number(value)[0]})"
+
+
+def number(value: float) -> Text:
+    """A Python literal that means the number in float32 and int32 code alike."""
+    if isinstance(value, float) and math.isinf(value):
+        return ("jnp.inf", ATOM) if value > 0 else ("-jnp.inf", UNARY)
+    if value == -(2**31):
+        return "jnp.iinfo(jnp.int32).min", ATOM
+    if value == 2**31 - 1:
+        return "jnp.iinfo(jnp.int32).max", ATOM
+    text = repr(int(value)) if value == 0 else repr(value)
+    return text, (UNARY if text.startswith("-") else ATOM)
+
+
+def jnp_dtype(dtype: str) -> str:
+    """The name of an element type in jax.numpy."""
+    return "bool_" if dtype == "bool" else dtype
+
+
+def shape_text(dims: list[str]) -> str:
+    """A Python tuple of dimensions."""
+    return f"({dims[0]},)" if len(dims) == 1 else f"({', '.join(dims)})"
+
+
+def product(names: list[str]) -> Text:
+    """A product of names."""
+    return " * ".join(names), TERM
