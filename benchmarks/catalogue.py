@@ -25,11 +25,9 @@ LINES = {"matmul": 75, "flash_attention": 120}
 
 PEAK = """
 import resource, sys
-from kernelgen import cli
-try:
-    cli.main({arguments})
-except SystemExit as end:
-    assert end.code == 0, end.code
+from kernelgen import cli, startup
+startup.quicken()
+assert cli.run({arguments}) == 0
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
 """
 

@@ -43,8 +43,7 @@ def cold_render(folder: Path) -> float:
 def modules(arguments: list[str], folder: Path) -> set[str]:
     """The heavy modules that a command imports."""
     code = (
-        "import sys\nfrom kernelgen import cli\n"
-        f"try: cli.main({arguments})\nexcept SystemExit: pass\n"
+        f"import sys\nfrom kernelgen import cli, startup\nstartup.quicken()\ncli.run({arguments})\n"
         f"print('heavy', *(m for m in {HEAVY} if m in sys.modules), file=sys.stderr)"
     )
     process = subprocess.run(

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
 
@@ -299,12 +300,8 @@ def _advise(verdicts: Sequence[Verdict], paths: Sequence[str], output: str) -> N
         _note("an orphan's spec is gone: delete the file, or bring the spec back")
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and leave the process with its exit code.
-
-    Args:
-        arguments: The arguments after the program's name; those of the process if not given.
-    """
+def main() -> NoReturn:
+    """Run the command line of this process, and end the process."""
     quicken()
     for stream in (sys.stdout, sys.stderr):
         # Messages may quote anything; the terminal may not be able to show it.
@@ -312,15 +309,27 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     # Turned into an exception, so that temporary files are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    sys.exit(_run(arguments))
+    code = run(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    # Everything is written; taking the interpreter apart would take longer than some commands.
+    os._exit(code)
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line inside a program.
+
+    Args:
+        arguments: The arguments after the program's name.
+
+    Returns:
+        The exit code.
+    """
     from .diagnostics import KernelgenError
 
     try:
-        arguments = sys.argv[1:] if arguments is None else list(arguments)
-        code: int = commands.main(arguments, "kernelgen", standalone_mode=False)
+        code: int = commands.main(list(arguments), "kernelgen", standalone_mode=False)
         sys.stdout.flush()
         return code or 0
     except click.ClickException as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 Pointer = tuple[str | int, ...]
 """A place in a JSON document: the keys and list indices that lead to it."""
@@ -78,6 +77,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     Returns:
         A clause for ``Diagnostic.instead``; empty when nothing is near and the list is long.
     """
+    from difflib import get_close_matches
+
     candidates = sorted(set(known))
     close = get_close_matches(name, candidates, n=1, cutoff=0.6)
     if close:

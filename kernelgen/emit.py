@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import unified_diff
 from functools import cached_property
 from io import StringIO
 from pathlib import Path
@@ -186,6 +185,8 @@ def _read(path: Path) -> str:
 
 
 def _diff(before: str, after: str, old: str, new: str) -> str:
+    from difflib import unified_diff
+
     lines = unified_diff(StringIO(before).readlines(), StringIO(after).readlines(), old, new)
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines

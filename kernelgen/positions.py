@@ -15,14 +15,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from .diagnostics import Pointer, quoted
-
-MAX_BYTES = 1_000_000
-MAX_DEPTH = 32
-MAX_VALUES = 20_000
-MAX_ITEMS = 1_000
-MAX_STRING = 50_000
-MAX_NUMBER = 64
-MAX_FINDINGS = 100
+from .limits import MAX_DEPTH, MAX_FINDINGS, MAX_ITEMS, MAX_NUMBER, MAX_STRING, MAX_VALUES
 
 Span = tuple[int, int]
 

@@ -14,21 +14,15 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .diagnostics import Diagnostic, KernelgenError, Pointer
-from .positions import (
-    MAX_BYTES,
-    MAX_DEPTH,
-    MAX_ITEMS,
-    MAX_NUMBER,
-    MAX_STRING,
-    MAX_VALUES,
-    Place,
-    Reader,
-    Span,
-    inside,
-)
+from .limits import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, MAX_NUMBER, MAX_STRING, MAX_VALUES
+
+if TYPE_CHECKING:
+    from .positions import Place, Span
+
+# kernelgen.positions is imported where something has to be located, which is rare.
 
 STDIN = "<stdin>"
 """The path that stands for standard input."""
@@ -53,6 +47,8 @@ class Source:
 
     @cached_property
     def _places(self) -> dict[Pointer, Place]:
+        from .positions import Reader
+
         return Reader(self.text).read().places
 
     def _is_string(self, pointer: Pointer) -> bool:
@@ -69,6 +65,8 @@ class Source:
             The finding with path, line, column, width and excerpt. A pointer to something that
             is not there (a missing key) is located at the nearest thing around it.
         """
+        from .positions import inside
+
         pointer = diagnostic.pointer
         if pointer[-1:] == (0,) and self._is_string(pointer[:-1]):
             # A string may stand for the list of that one string.
@@ -77,7 +75,7 @@ class Source:
         exact = pointer in self._places
         while pointer and pointer not in self._places:
             pointer = pointer[:-1]
-        place = self._places.get(pointer, Place((0, 1)))
+        place = self._places[pointer]
         start, end = place.value
         if place.key and (diagnostic.on_key or not exact):
             start, end = place.key
@@ -231,6 +229,8 @@ def _check(value: str) -> None:
 
 def _explain(text: str, path: str, error: Exception) -> NoReturn:
     """Raise the positioned form of whatever made ``text`` unacceptable."""
+    from .positions import Reader
+
     findings = Reader(text).read().findings
     if not findings:
         offset = getattr(error, "pos", 0)

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import names
 from .diagnostics import Diagnostic, Pointer, listing, nearest, quoted
-from .positions import MAX_FINDINGS
+from .limits import MAX_FINDINGS
 from .spec import OPERANDS
 
 _Places = list[tuple[Any, Pointer]]

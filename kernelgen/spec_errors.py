@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from .diagnostics import Diagnostic, Pointer, nearest, quoted
-from .positions import MAX_FINDINGS
+from .limits import MAX_FINDINGS
 from .spec import MEMORY_SPACES, SUPPORTED_DTYPES, TARGETS, model_at
 
 _WANTED = {

@@ -37,11 +37,9 @@ def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPat
         stream = io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
         monkeypatch.setattr(sys, "stdin", stream)
         capfdbinary.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            cli.main(arguments)
+        code = cli.run(arguments)
         out, err = capfdbinary.readouterr()
-        assert isinstance(caught.value.code, int)
-        return Result(caught.value.code, out.decode(), err.decode())
+        return Result(code, out.decode(), err.decode())
 
     return call
 
@@ -192,7 +190,7 @@ def test_an_internal_error_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch
     )
     monkeypatch.setenv("KERNELGEN_TRACEBACK", "1")
     with pytest.raises(RuntimeError):
-        cli.main(["render", "specs"])
+        cli.run(["render", "specs"])
 
 
 def test_schema_prints_the_committed_schema(run: Run) -> None:
@@ -288,13 +286,10 @@ def test_output_is_the_same_in_every_locale_and_hash_seed(command: list[str]) ->
 
 IMPORTS = """
 import sys
-from kernelgen import cli
-try:
-    cli.main({arguments})
-except SystemExit as end:
-    code = end.code
+from kernelgen import cli, startup
+startup.quicken()
+cli.run({arguments})
 print(*sorted(sys.modules), file=sys.stderr)
-sys.exit(code)
 """
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelgen import positions, source
+from kernelgen import limits, positions, source
 from kernelgen.diagnostics import Diagnostic, KernelgenError
 
 SPECS = sorted((Path(__file__).parent.parent / "specs").glob("*.json"))
@@ -103,7 +103,7 @@ def test_hostile_input_is_refused_quickly(text: str) -> None:
     found = findings(text)
     assert time.perf_counter() - started < 2
     assert {d.code for d in found} <= {"KG005", "KG006"}
-    assert len(found) <= positions.MAX_FINDINGS
+    assert len(found) <= limits.MAX_FINDINGS
 
 
 JUNK = [*'{}[]",:\\tu0-1.eE/*# ', "\n", "\t", "\x00"]

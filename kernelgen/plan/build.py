@@ -18,8 +18,8 @@ from kernelgen.plan.legality import (
     check_memory_spaces,
 )
 from kernelgen.plan.lower import Context, Lowered, Lowering
-from kernelgen.plan.ir import Literal
-from kernelgen.plan.model import Axis, Empty, Operand, Phases, Plan
+from kernelgen.plan.ir import Bind, Literal, Statement, Store, locals_of
+from kernelgen.plan.model import Axis, Operand, Phases, Plan
 from kernelgen.plan.schedule import check_grid, plan_axes, plan_operands
 from kernelgen.spec import KernelSpec
 
@@ -124,7 +124,9 @@ def _ragged(program: Program, axes: dict[str, Axis]) -> Iterator[str]:
             yield name
 
 
-def _empty(program: Program, axes: dict[str, Axis], operands: dict[str, Operand]) -> Empty | None:
+def _empty(
+    program: Program, axes: dict[str, Axis], operands: dict[str, Operand]
+) -> tuple[Statement, ...] | None:
     """What outputs are when there is nothing along some axis that not all of them have.
 
     The phases that still mean something are lowered on whole arrays: a grid axis without
@@ -149,10 +151,30 @@ def _empty(program: Program, axes: dict[str, Axis], operands: dict[str, Operand]
         whole=True,
     )
     if not program.finish:
-        return Empty(missing, Lowering(context, program.step).run())
+        return _needed(Lowering(context, program.step).run(), outputs, missing)
     scratch = [operand.name for operand in operands.values() if operand.kind == "scratch"]
     constants = _initial(context, program.init, scratch)
-    return Empty(missing, Lowering(context, program.finish, constants).run())
+    statements = Lowering(context, program.finish, constants).run()
+    return _needed(statements, outputs, missing)
+
+
+def _needed(
+    statements: tuple[Statement, ...], outputs: list[Operand], missing: tuple[str, ...]
+) -> tuple[Statement, ...]:
+    """The statements that matter: outputs that have all the missing axes are empty anyway."""
+    empty = {operand.name for operand in outputs if set(missing) <= set(operand.axes)}
+    kept: list[Statement] = []
+    wanted: set[str] = set()
+    for statement in reversed(statements):
+        if isinstance(statement, Store):
+            if statement.name in empty:
+                statement = Store(statement.name, Literal(0), form="scalar")
+            wanted |= locals_of(statement)
+            kept.insert(0, statement)
+        elif isinstance(statement, Bind) and statement.name in wanted:
+            wanted |= locals_of(statement)
+            kept.insert(0, statement)
+    return tuple(kept)
 
 
 def _initial(

@@ -7,8 +7,11 @@ Axes whose tile is 1 have been squeezed away and have no dimension at all.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal as Literal_
 
 from kernelgen.language.operations import Operation
+
+Form = Literal_["block", "part", "scalar"]
 
 Layout = tuple[str | None, ...]
 """The dimensions of a value, outermost first."""
@@ -167,14 +170,15 @@ class Bind:
 class Store:
     """``ref[...] operator= value``, cast to the buffer's element type when ``cast`` is set.
 
-    ``fill`` marks a value that has to be broadcast to the whole block.
+    ``form`` says what the value covers of the block: all of it, a part that is broadcast, or
+    nothing, because it is a scalar.
     """
 
     name: str
     value: Expr
     operator: str = ""
     cast: bool = False
-    fill: bool = False
+    form: Form = "block"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +190,30 @@ class Tail:
 
 
 Statement = Bind | Store | Tail
+
+
+def parts(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions that an expression is made of."""
+    match expr:
+        case Call(args=args):
+            return args
+        case Dot(x=x, y=y):
+            return (x, y)
+        case As() | Permute() | Expand() | Squeeze() | Extract() | Inside():
+            return (expr.value,)
+        case _:
+            return ()
+
+
+def locals_of(statement: Statement) -> set[str]:
+    """The Python variables that a statement reads."""
+    if isinstance(statement, Tail):
+        return {name for mask in statement.masks for name in locals_of(mask)}
+    names: set[str] = set()
+    pending: list[Expr] = [statement.value]
+    while pending:
+        expr = pending.pop()
+        if isinstance(expr, Local):
+            names.add(expr.name)
+        pending.extend(parts(expr))
+    return names

@@ -28,7 +28,17 @@ from kernelgen.language.program import (
     walk,
 )
 from kernelgen.plan import ir
-from kernelgen.plan.ir import Bind, Expr, Layout, Literal, Local, Statement, Store, Tail
+from kernelgen.plan.ir import (
+    Bind,
+    Expr,
+    Layout,
+    Literal,
+    Local,
+    Statement,
+    Store,
+    Tail,
+    locals_of,
+)
 from kernelgen.plan.layout import (
     contraction,
     is_vector_product,
@@ -41,9 +51,6 @@ from kernelgen.plan.layout import (
     without,
 )
 from kernelgen.plan.model import Axis
-
-FOLDED = {"add", "subtract", "multiply", "divide", "negative"}
-
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -116,8 +123,19 @@ class Lowering:
         """The lowered phase: loads, masks of loaded blocks, then the statements."""
         for self.position, statement in enumerate(self.statements):
             self.statement(statement)
-        tails = [Tail(axis, tuple(masks)) for axis, masks in self.tails.items()]
+        tails = [tail for axis, masks in self.tails.items() if (tail := self.early(axis, masks))]
         return (*self.loads, *tails, *self.lines)
+
+    def early(self, axis: str, masks: list[Bind]) -> Tail | None:
+        """The masks of loaded blocks, unless they can join a later tail of the same axis."""
+        names = {mask.name for mask in masks}
+        for i, line in enumerate(self.lines):
+            if isinstance(line, Tail) and line.axis == axis:
+                self.lines[i] = Tail(axis, (*masks, *line.masks))
+                return None
+            if names & locals_of(line):
+                break
+        return Tail(axis, tuple(masks))
 
     # Statements
 
@@ -139,12 +157,14 @@ class Lowering:
         symbol = OPERATIONS[statement.operator].infix if statement.operator else ""
         cast = lowered.dtype not in (statement.type.dtype, *WEAK)
         expr = move(lowered.expr, lowered.layout, frame)
-        covers = set(named(frame)) == set(named(lowered.layout)) and bool(lowered.layout)
+        form: ir.Form = "block"
         if not frame:
-            covers = True
-            if lowered.layout:
-                expr = ir.Extract(lowered.expr, len(lowered.layout))
-        self.lines.append(Store(statement.target, expr, symbol, cast, not covers and not symbol))
+            expr = ir.Extract(expr, len(lowered.layout)) if lowered.layout else expr
+        elif not lowered.layout:
+            form = "scalar"
+        elif set(named(frame)) != set(named(lowered.layout)) and not symbol:
+            form = "part"
+        self.lines.append(Store(statement.target, expr, symbol, cast, form))
 
     def written_out(self, statement: Assignment) -> Value:
         """``x += y`` on a local, as ``x = x + y``."""
@@ -155,11 +175,11 @@ class Lowering:
 
     def define(self, name: str, value: Value, lowered: Lowered) -> None:
         fills = {axis: self.fill(value, axis) for axis in self.ragged_axes(value)}
-        scanned = frozenset(
-            axis for axis in value.type.axes if self.holds_last(value, axis)
-        )
-        self.lines.append(Bind(name, lowered.expr))
-        local = Lowered(Local(name), lowered.layout, lowered.dtype)
+        scanned = frozenset(axis for axis in value.type.axes if self.holds_last(value, axis))
+        local = lowered
+        if not self.context.whole:
+            self.lines.append(Bind(name, lowered.expr))
+            local = Lowered(Local(name), lowered.layout, lowered.dtype)
         self.variables[name] = _Variable(local, fills, scanned)
 
     # Values
@@ -200,6 +220,8 @@ class Lowering:
         if lowered.dtype == dtype:
             return lowered
         expr = lowered.expr
+        if self.context.whole and isinstance(expr, Literal):
+            return Lowered(expr, (), dtype)
         if {lowered.dtype, dtype} == {"float8_e4m3fn", "float8_e5m2"}:
             expr = ir.As(expr, "float32")  # the TPU has no direct conversion between the two
         return Lowered(ir.As(expr, dtype), lowered.layout, dtype)
@@ -282,23 +304,19 @@ class Lowering:
         args = tuple(move(part.expr, part.layout, layout) for part in parts)
         if value.operation.jnp.count("{0}") > 1:
             args = (self.atomic(args[0], parts[0]), *args[1:])
-        return Lowered(self.folded(value, args), layout, value.type.dtype)
+        expr = self.folded(value, args)
+        return Lowered(expr, () if isinstance(expr, Literal) else layout, value.type.dtype)
 
     def folded(self, value: Apply, args: tuple[Expr, ...], static: bool = False) -> Expr:
-        """The call, or its value where all arguments are literals; 0 / 0 counts as 0."""
+        """The call, simplified where arguments are numbers that only say there is nothing."""
         name = value.operation.name
-        numbers = [arg.value for arg in args if isinstance(arg, Literal)]
-        if len(numbers) < len(args) or name not in FOLDED:
-            return ir.Call(value.operation, args, static=static)
-        if name == "divide" and numbers[1] == 0:
-            if numbers[0] == 0:
-                return Literal(0.0)
-            return ir.Call(value.operation, args, static=static)
-        return ir.Call(value.operation, args, static=static) if static else Literal(
-            float(value.operation.numpy(None, *numbers))
-            if value.type.dtype == "float32"
-            else value.operation.numpy(None, *numbers)
-        )
+        if name == "negative" and isinstance(args[0], Literal):
+            return Literal(-args[0].value)
+        if self.context.whole and not static:
+            simpler = _without_zeros(name, args)
+            if simpler is not None:
+                return simpler
+        return ir.Call(value.operation, args, static=static)
 
     def atomic(self, expr: Expr, part: Lowered) -> Expr:
         """A variable for an expression that prints more than once."""
@@ -627,6 +645,18 @@ class Lowering:
         name = self.fresh(stem)
         self.define(name, value, self.lower(value))
         return Read(name, "local", value.type, value.span)
+
+
+def _without_zeros(name: str, args: tuple[Expr, ...]) -> Expr | None:
+    """A sum or product with the zero that an empty axis leaves, simplified; 0 / 0 counts as 0."""
+    zeros = [isinstance(arg, Literal) and arg.value == 0 for arg in args]
+    if name == "add" and any(zeros):
+        return args[1] if zeros[0] else args[0]
+    if name == "subtract" and zeros[1]:
+        return args[0]
+    if (name == "multiply" and any(zeros)) or (name in ("divide", "square") and zeros[0]):
+        return Literal(0)
+    return None
 
 
 def _contexts(value: Value, name: str) -> Iterator[str]:

@@ -89,19 +89,6 @@ class Phases:
 
 
 @dataclass(frozen=True, slots=True)
-class Empty:
-    """What an output is when an axis it does not have, or all it reduces over, has no positions.
-
-    Attributes:
-        axes: The axes of which one is empty.
-        statements: Finish and step on whole arrays, up to the stores to outputs.
-    """
-
-    axes: tuple[str, ...]
-    statements: tuple[Statement, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Cost:
     """Work of one call, as sums of ``(factor, axes)``: the factor times the axes' sizes."""
 
@@ -141,7 +128,8 @@ class Plan:
         grid: The grid's axes, outermost first.
         operands: Inputs, outputs and scratch buffers, in the order of the spec.
         phases: The lowered body.
-        empty: The value of outputs when a reduction has nothing to reduce; None if all are empty.
+        empty: Stores that make the outputs of a call that has an axis without positions; None
+            where every output is empty then.
         cost: Work of one call.
         buffers: The VMEM map at the default tiles.
         memory: What each target needs.
@@ -154,7 +142,7 @@ class Plan:
     grid: tuple[str, ...]
     operands: dict[str, Operand]
     phases: Phases
-    empty: Empty | None
+    empty: tuple[Statement, ...] | None
     cost: Cost
     buffers: tuple[Buffer, ...]
     memory: tuple[Memory, ...]

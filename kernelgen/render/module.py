@@ -10,10 +10,7 @@ from kernelgen.plan.model import Axis, Operand, Plan
 from kernelgen.plan.targets import MIB
 from kernelgen.render import wrapper
 from kernelgen.render.printer import Printer
-
-WIDTH = 88
-"""Columns of a generated line, black's default."""
-
+from kernelgen.render.wrapper import WIDTH
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
@@ -47,8 +44,7 @@ class Call:
     out_specs: tuple[str, ...]
     out_shapes: tuple[str, ...]
     scratch_shapes: tuple[str, ...]
-    semantics: str
-    vmem_limit: str
+    compiler_params: tuple[str, ...]
     flops: str
     bytes_accessed: str
     transcendentals: str
@@ -74,7 +70,10 @@ def module(plan: Plan) -> Module:
 
 def docstring(plan: Plan) -> str:
     """The formula, each operand, the grid walk and the memory."""
-    text = textwrap.fill(plan.spec.doc, WIDTH, break_long_words=False, break_on_hyphens=False)
+    quotes = '"""'
+    text = textwrap.fill(
+        quotes + plan.spec.doc, WIDTH, break_long_words=False, break_on_hyphens=False
+    ).removeprefix(quotes)
     table = "\n".join(_operand_lines(plan))
     return _escaped(f"{text}\n\n{table}\n\n{_walk(plan)}")
 
@@ -106,7 +105,7 @@ def _residency(plan: Plan, operand: Operand) -> str:
         resident.insert(0, axis)
     if not resident:
         return operand.memory_space
-    return f"{operand.memory_space}, stays over {', '.join(resident)}"
+    return f"{operand.memory_space}, resident over {', '.join(resident)}"
 
 
 def _walk(plan: Plan) -> str:
@@ -175,9 +174,7 @@ def call(plan: Plan) -> Call:
     inputs, outputs = wrapper.in_order(plan), plan.of_kind("output")
     blocked = [operand for operand in inputs if operand.memory_space != "SMEM"]
     checks = wrapper.size_lines(plan) + wrapper.dtype_lines(plan) + wrapper.empty_lines(plan)
-    roles = [f'"{plan.axes[name].role}"' for name in plan.grid]
     views = [operand for operand in outputs if operand.is_view]
-    limit = plan.vmem_limit_bytes
     several = len(outputs) > 1 and bool(views)
     return Call(
         name=plan.spec.name,
@@ -194,8 +191,7 @@ def call(plan: Plan) -> Call:
         scratch_shapes=tuple(
             wrapper.scratch_shape(plan, operand) for operand in plan.of_kind("scratch")
         ),
-        semantics=f"({', '.join(roles)}{',' if len(roles) == 1 else ''})",
-        vmem_limit=f"{limit // MIB} * 2**20" if limit is not None else "",
+        compiler_params=tuple(_compiler_params(plan)),
         flops=wrapper.flops_text(plan.cost.flops),
         bytes_accessed=wrapper.bytes_text(plan),
         transcendentals=wrapper.flops_text(plan.cost.transcendentals),
@@ -204,3 +200,11 @@ def call(plan: Plan) -> Call:
         returned=", ".join(wrapper.declared(operand) for operand in outputs) if several else "",
         reshaped=wrapper.reshaping(views[0]) if views and not several else "",
     )
+
+
+def _compiler_params(plan: Plan) -> list[str]:
+    roles = wrapper.shape_text([f'"{plan.axes[name].role}"' for name in plan.grid])
+    params = [f"dimension_semantics={roles}"]
+    if plan.vmem_limit_bytes is not None:
+        params.append(f"vmem_limit_bytes={plan.vmem_limit_bytes // MIB} * 2**20")
+    return params

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 from kernelgen.language.operations import ATOM, POWER, SUM, TERM, UNARY
@@ -14,6 +15,8 @@ Text = tuple[str, int]
 """Source of an expression and how tightly it binds."""
 
 INDENT = "    "
+
+_EXPONENT = re.compile(r"e\+?(-?)0*")
 
 
 class Printer:
@@ -61,29 +64,32 @@ class Printer:
             return f"{store.name} = {self.whole_value(store)}"
         if operand.memory_space == "SMEM":
             return f"{operand.ref}[0, 0] {store.operator}= {self.text(store.value)}"
-        if store.fill and isinstance(store.value, ir.Literal):
-            return f"{operand.ref}[...] = {_filled(store.value.value, operand.ref)}"
-        text, precedence = self.expr(store.value)
-        if store.fill:
-            text, precedence = f"jnp.broadcast_to({text}, {operand.ref}.shape)", ATOM
+        value = self.expr(store.value)
+        if store.form == "scalar":
+            return f"{operand.ref}[...] = {_filled(value[0], operand.ref)}"
+        if store.form == "part":
+            value = f"jnp.broadcast_to({value[0]}, {operand.ref}.shape)", ATOM
         if store.cast:
-            text = f"{_wrapped((text, precedence), ATOM)}.astype({operand.ref}.dtype)"
-        return f"{operand.ref}[...] {store.operator}= {text}"
+            value = f"{_wrapped(value, ATOM)}.astype({operand.ref}.dtype)", ATOM
+        return f"{operand.ref}[...] {store.operator}= {value[0]}"
 
     def whole_value(self, store: Store) -> str:
         """The stored value as a whole array, for the wrapper."""
         operand = self.plan.operands[store.name]
-        shape = shape_text([axis for axis in operand.axes])
+        shape = shape_text(list(operand.axes))
         dtype = f"jnp.{jnp_dtype(operand.dtype)}"
-        if isinstance(store.value, ir.Literal) and store.value.value == 0:
-            return f"jnp.zeros({shape}, {dtype})"
-        if isinstance(store.value, ir.Literal):
-            return f"jnp.full({shape}, {self.text(store.value)}, {dtype})"
-        view = shape_text([axis or "1" for axis in operand.view])
-        text = f"jnp.broadcast_to({self.text(store.value)}, {view})"
+        value = self.expr(store.value)
+        if store.form == "scalar":
+            zero = value[0] == "0"
+            return f"jnp.zeros({shape}, {dtype})" if zero else f"jnp.full({shape}, {value[0]}, {dtype})"
+        if store.form == "part":
+            view = shape_text([axis or "1" for axis in operand.view])
+            value = f"jnp.broadcast_to({value[0]}, {view})", ATOM
         if operand.is_view:
-            text += f".reshape({shape})"
-        return f"{text}.astype({dtype})"
+            value = f"{_wrapped(value, ATOM)}.reshape({', '.join(operand.axes)})", ATOM
+        if store.cast:
+            value = f"{_wrapped(value, ATOM)}.astype({dtype})", ATOM
+        return value[0]
 
     # Expressions
 
@@ -232,10 +238,8 @@ def _dims(dims: tuple[int, ...]) -> str:
     return str(dims[0]) if len(dims) == 1 else str(dims)
 
 
-def _filled(value: float, ref: str) -> str:
-    if value == 0:
-        return f"jnp.zeros_like({ref})"
-    return f"jnp.full_like({ref}, {number(value)[0]})"
+def _filled(value: str, ref: str) -> str:
+    return f"jnp.zeros_like({ref})" if value == "0" else f"jnp.full_like({ref}, {value})"
 
 
 def number(value: float) -> Text:
@@ -246,7 +250,7 @@ def number(value: float) -> Text:
         return "jnp.iinfo(jnp.int32).min", ATOM
     if value == 2**31 - 1:
         return "jnp.iinfo(jnp.int32).max", ATOM
-    text = repr(int(value)) if value == 0 else repr(value)
+    text = repr(int(value)) if value == 0 else _EXPONENT.sub(r"e\1", repr(value))
     return text, (UNARY if text.startswith("-") else ATOM)
 
 
@@ -257,6 +261,8 @@ def jnp_dtype(dtype: str) -> str:
 
 def shape_text(dims: list[str]) -> str:
     """A Python tuple of dimensions."""
+    if not dims:
+        return "()"
     return f"({dims[0]},)" if len(dims) == 1 else f"({', '.join(dims)})"
 
 

@@ -8,8 +8,8 @@ from kernelgen.plan.ir import Layout
 from kernelgen.plan.model import Axis, Operand, Plan
 from kernelgen.render.printer import Printer, jnp_dtype, shape_text
 
-FEW = 3
-"""Up to so many operands are checked in one condition; more in a loop."""
+WIDTH = 88
+"""Columns of a generated line, black's default."""
 
 
 def signature(plan: Plan) -> str:
@@ -58,65 +58,71 @@ def size_lines(plan: Plan) -> list[str]:
             ranked.append(operand)
             unpack.extend(_unpacked(operand, new))
         if shared or not operand.axes:
-            checks.extend(_shape_check(plan, operand, {a: known[a] for a in shared}))
+            checks.extend(_shape_check(operand))
         known.update(dict.fromkeys(new, operand.name))
-    return [*_rank_check(plan, ranked), *unpack, *checks]
+    return [*_rank_checks(ranked), *unpack, *checks]
 
 
 def _unpacked(operand: Operand, new: list[str]) -> list[str]:
     if len(new) == len(operand.axes):
-        return [f"{shape_text(new).strip('()')} = {operand.name}.shape"]
+        return [f"{', '.join(new)}{',' if len(new) == 1 else ''} = {operand.name}.shape"]
     return [f"{axis} = {operand.name}.shape[{operand.axes.index(axis)}]" for axis in new]
 
 
-def _rank_check(plan: Plan, operands: list[Operand]) -> list[str]:
-    if not operands:
-        return []
+def _rank_checks(operands: list[Operand]) -> list[str]:
+    """One check of all operands where its message fits on a line, else one for each."""
     wrong = " or ".join(f"{x.name}.ndim != {len(x.axes)}" for x in operands)
     wanted = listing([described(operand) for operand in operands])
     got = listing([f"{{{operand.name}.shape}}" for operand in operands])
-    return [
-        f"if {wrong}:",
-        f'    raise ValueError(f"{plan.spec.name}: needs {wanted}, got {got}")',
-    ]
+    together = [f"if {wrong}:", _raised("ValueError", f"expected {wanted}, got {got}")]
+    if len(operands) > 1 and not _fits(*together):
+        return [line for operand in operands for line in _rank_checks([operand])]
+    return together if operands else []
 
 
-def _shape_check(plan: Plan, operand: Operand, shared: dict[str, str]) -> list[str]:
-    shape = shape_text(list(operand.axes)) if operand.axes else "()"
-    origins: dict[str, list[str]] = {}
-    for axis, origin in shared.items():
-        origins.setdefault(origin, []).append(f"{axis} = {{{axis}}}")
-    reasons = listing([f"{', '.join(axes)} in {origin}" for origin, axes in origins.items()])
-    but = f", but {reasons}" if reasons else ", but is a scalar"
-    return [
-        f"if {operand.name}.shape != {shape}:",
-        "    raise ValueError("
-        f'f"{plan.spec.name}: {described(operand)} has shape {{{operand.name}.shape}}{but}")',
-    ]
+def _shape_check(operand: Operand) -> list[str]:
+    shape = _shape(operand.axes)
+    message = f"{described(operand)} is {{{operand.name}.shape}}, expected {{{shape}}}"
+    return [f"if {operand.name}.shape != {shape}:", _raised("ValueError", message)]
+
+
+def _raised(error: str, message: str) -> str:
+    return f'    raise {error}(f"{message}")'
+
+
+def _fits(*lines: str) -> bool:
+    return all(len(line) + 4 <= WIDTH for line in lines)
 
 
 def dtype_lines(plan: Plan) -> list[str]:
-    """Checks of element types."""
+    """Checks of element types: one condition where it fits on a line, else a loop."""
     inputs = plan.of_kind("input")
-    name = plan.spec.name
-    if not inputs:
-        return []
-    dtypes = {operand.dtype for operand in inputs}
-    if len(inputs) > FEW:
-        pairs = ", ".join(f'("{x.name}", {x.name}, jnp.{jnp_dtype(x.dtype)})' for x in inputs)
-        return [
-            f"for name, array, dtype in ({pairs}):",
-            "    if array.dtype != dtype:",
-            f'        raise TypeError(f"{name}: {{name}} must be {{jnp.dtype(dtype)}}, '
-            'got {array.dtype}")',
-        ]
     wrong = " or ".join(f"{x.name}.dtype != jnp.{jnp_dtype(x.dtype)}" for x in inputs)
+    wanted = listing([operand.dtype for operand in inputs])
+    if len({operand.dtype for operand in inputs}) == 1:
+        wanted = inputs[0].dtype
     names = listing([operand.name for operand in inputs])
-    wanted = f"{names} must be {inputs[0].dtype}"
-    if len(dtypes) > 1:
-        wanted = "needs " + listing([f"{x.dtype} {x.name}" for x in inputs])
     got = listing([f"{{{operand.name}.dtype}}" for operand in inputs])
-    return [f"if {wrong}:", f'    raise TypeError(f"{name}: {wanted}, got {got}")']
+    together = [f"if {wrong}:", _raised("TypeError", f"{names} must be {wanted}, got {got}")]
+    return together if len(inputs) == 1 or _fits(*together) else _dtype_loop(inputs)
+
+
+def _dtype_loop(inputs: tuple[Operand, ...]) -> list[str]:
+    dtypes = {operand.dtype for operand in inputs}
+    if len(dtypes) == 1:
+        pairs = ", ".join(f'("{operand.name}", {operand.name})' for operand in inputs)
+        wanted = inputs[0].dtype
+        return [
+            f"for name, array in ({pairs}):",
+            f"    if array.dtype != jnp.{jnp_dtype(wanted)}:",
+            f'        raise TypeError(f"{{name}} must be {wanted}, got {{array.dtype}}")',
+        ]
+    triples = ", ".join(f'("{x.name}", {x.name}, jnp.{jnp_dtype(x.dtype)})' for x in inputs)
+    return [
+        f"for name, array, dtype in ({triples}):",
+        "    if array.dtype != dtype:",
+        '        raise TypeError(f"{name} must be {jnp.dtype(dtype)}, got {array.dtype}")',
+    ]
 
 
 # Empty axes
@@ -125,34 +131,16 @@ def dtype_lines(plan: Plan) -> list[str]:
 def empty_lines(plan: Plan) -> list[str]:
     """What to return when some axis has no positions."""
     outputs = plan.of_kind("output")
-    everywhere = [
-        name for name in plan.axes if all(name in operand.axes for operand in outputs)
-    ]
-    zeros = _returned([_zeros(operand) for operand in outputs])
+    condition = f"if 0 in ({', '.join(plan.axes)}):"
+    if len(plan.axes) == 1:
+        condition = f"if {next(iter(plan.axes))} == 0:"
     if plan.empty is None:
-        return _when_empty(everywhere, [zeros])
-    printer = Printer(plan, whole=True)
-    lines = printer.statements(plan.empty.statements)
-    values = {line.split(" = ")[0]: line.split(" = ", 1)[1] for line in lines}
-    if all(values.get(operand.name) == _zeros(operand) for operand in outputs):
-        return _when_empty([name for name in plan.axes], [zeros])
-    body = _collected(plan, lines)
-    return [*_when_empty(everywhere, [zeros]), *_when_empty(list(plan.empty.axes), body)]
-
-
-def _collected(plan: Plan, lines: list[str]) -> list[str]:
-    """The statements that make outputs, the last of them returned at once if it is the only one."""
-    outputs = [operand.name for operand in plan.of_kind("output")]
-    if len(lines) == 1 and len(outputs) == 1:
-        return [f"return {lines[0].split(' = ', 1)[1]}"]
-    return [*lines, _returned(outputs)]
-
-
-def _when_empty(axes: list[str], body: list[str]) -> list[str]:
-    if not axes:
-        return []
-    condition = f"{axes[0]} == 0" if len(axes) == 1 else f"0 in ({', '.join(axes)})"
-    return [f"if {condition}:", *(f"    {line}" for line in body)]
+        return [condition, f"    return {', '.join(_zeros(operand) for operand in outputs)}"]
+    lines = Printer(plan, whole=True).statements(plan.empty)
+    if len(lines) == len(outputs) == 1:
+        return [condition, f"    return {lines[0].split(' = ', 1)[1]}"]
+    returned = ", ".join(operand.name for operand in outputs)
+    return [condition, *(f"    {line}" for line in lines), f"    return {returned}"]
 
 
 def _zeros(operand: Operand) -> str:
@@ -161,10 +149,6 @@ def _zeros(operand: Operand) -> str:
 
 def _shape(axes: tuple[str, ...]) -> str:
     return shape_text(list(axes)) if axes else "()"
-
-
-def _returned(values: list[str]) -> str:
-    return f"return {', '.join(values)}"
 
 
 # The call
@@ -260,16 +244,20 @@ def flops_text(terms: tuple[tuple[int, tuple[str, ...]], ...]) -> str:
 
 def bytes_text(plan: Plan) -> str:
     """Bytes of all arrays, each counted once, grouped by element width."""
-    groups: dict[int, list[str]] = {}
+    bits: dict[str, int] = {}
     for operand in (*plan.of_kind("input"), *plan.of_kind("output")):
-        bits = DTYPES[operand.dtype].bits
-        groups.setdefault(bits, []).append(" * ".join(operand.axes) or "1")
-    texts = []
-    for bits, products in sorted(groups.items(), reverse=True):
-        total = " + ".join(products)
-        grouped = f"({total})" if len(products) > 1 else total
-        if bits < 8:
-            texts.append(f"{grouped} // {8 // bits}")
-        else:
-            texts.append(grouped if bits == 8 and len(groups) == 1 else f"{bits // 8} * {grouped}")
-    return " + ".join(texts)
+        elements = " * ".join(operand.axes) or "1"
+        bits[elements] = bits.get(elements, 0) + DTYPES[operand.dtype].bits
+    groups: dict[int, list[str]] = {}
+    for elements, count in bits.items():
+        groups.setdefault(count, []).append(elements)
+    return " + ".join(_bytes_of(count, products) for count, products in groups.items())
+
+
+def _bytes_of(bits: int, products: list[str]) -> str:
+    total = " + ".join(products)
+    if len(products) > 1 and bits != 8:
+        total = f"({total})"
+    if bits % 8:
+        return f"{bits} * {total} // 8"
+    return total if bits == 8 else f"{bits // 8} * {total}"

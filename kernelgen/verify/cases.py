@@ -1,0 +1,138 @@
+"""Sizes and tiles that bring out what goes wrong at the edges of tiles.
+
+Interpreters take milliseconds for every step of a grid, so that the tiles of a spec are shrunk to
+the smallest legal ones, and sizes follow from them: one tile, one position more or less, several
+steps with a tail, less than a tile, one position, none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kernelgen.spec import KernelSpec
+
+LANES, SUBLANES = 128, 8
+"""The smallest legal block of the last two dimensions of an array."""
+
+LONG = 1024
+"""A reduction of this length, in several steps, shows an accumulator of bfloat16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Sizes of all axes, and the tiles to run them with.
+
+    Attributes:
+        name: What the case is about.
+        sizes: The extent of every axis.
+        tiles: The tile of every axis that the generated function takes a tile for.
+    """
+
+    name: str
+    sizes: dict[str, int]
+    tiles: dict[str, int]
+
+
+def tile_arguments(spec: KernelSpec) -> dict[str, int]:
+    """The axes of which the generated function takes the tile, with the spec's own tiles."""
+    return {name: axis.tile for name, axis in spec.axes.items() if axis.tile and axis.tile > 1}
+
+
+def small_tiles(spec: KernelSpec) -> dict[str, int]:
+    """The smallest tiles that every TPU generation takes, for the axes that have a tile."""
+    return {axis: min(tile, _smallest(spec, axis)) for axis, tile in tile_arguments(spec).items()}
+
+
+def _smallest(spec: KernelSpec, axis: str) -> int:
+    places = {place for operand in _blocks(spec) for place in _places(operand, axis)}
+    if "last" in places:
+        return LANES
+    return SUBLANES if "second" in places else 2
+
+
+def _blocks(spec: KernelSpec) -> Iterator[tuple[str, ...]]:
+    for operand in (*spec.inputs.values(), *spec.outputs.values()):
+        if operand.memory_space == "VMEM":
+            yield operand.axes
+
+
+def _places(axes: tuple[str, ...], axis: str) -> Iterator[str]:
+    if axis not in axes:
+        return
+    from_end = len(axes) - 1 - axes.index(axis)
+    if len(axes) > 1:
+        yield {0: "last", 1: "second"}.get(from_end, "leading")
+    else:
+        yield "second"
+
+
+def declared(spec: KernelSpec) -> list[Case]:
+    """The cases of a spec, with the spec's own tiles."""
+    return [
+        Case(", ".join(f"{axis}={size}" for axis, size in sizes.items()), dict(sizes), {})
+        for sizes in spec.cases
+    ]
+
+
+def generated(spec: KernelSpec) -> list[Case]:
+    """Cases for the edges of tiles, with small tiles.
+
+    Sizes differ from axis to axis where they can, because swapped axes of one size pass.
+    """
+    tiles = small_tiles(spec)
+
+    def case(name: str, size: dict[str, int]) -> Case:
+        return Case(name, {axis: size[axis] for axis in spec.axes}, tiles)
+
+    tile = {axis: tiles.get(axis, 1) for axis in spec.axes}
+    whole = {a: _untiled(spec, i) for i, a in enumerate(spec.axes) if spec.axes[a].tile is None}
+    steps = {axis: 4 if axis in spec.reduction else 2 for axis in spec.axes}
+    return [
+        case("one tile", tile | whole),
+        case("a tile less one", {a: max(1, t - 1) for a, t in tile.items()} | whole),
+        case("a tile and one", {a: t + 1 for a, t in tile.items()} | whole),
+        case("several steps", {a: steps[a] * t for a, t in tile.items()} | whole),
+        case("several steps and a tail", _uneven(tile, steps) | whole),
+        case("less than a tile", {a: 3 + i % 4 for i, a in enumerate(spec.axes)}),
+        case("one position", dict.fromkeys(spec.axes, 1)),
+    ]
+
+
+def _untiled(spec: KernelSpec, number: int) -> int:
+    return 2 * (33 + number)
+
+
+def _uneven(tile: dict[str, int], steps: dict[str, int]) -> dict[str, int]:
+    return {
+        axis: (steps[axis] - 1) * t + t // 2 + number
+        for number, (axis, t) in enumerate(tile.items(), 1)
+    }
+
+
+def long_reduction(spec: KernelSpec) -> Case | None:
+    """A case whose reductions are long and take several steps; None without reduction axes."""
+    if not spec.reduction:
+        return None
+    tiles = small_tiles(spec)
+    sizes = {axis: _short(spec, axis, tiles) for axis in spec.axes}
+    for axis in spec.reduction:
+        sizes[axis] = max(LONG, 4 * tiles.get(axis, 1))
+        if axis in tiles:
+            tiles[axis] = min(tiles[axis] * 2, LONG // 4)
+    return Case("a long reduction", sizes, tiles)
+
+
+def _short(spec: KernelSpec, axis: str, tiles: dict[str, int]) -> int:
+    if spec.axes[axis].tile == 1:
+        return 1
+    return tiles.get(axis, 64)
+
+
+def empty(spec: KernelSpec) -> list[Case]:
+    """For every axis, a case in which it has no positions."""
+    tiles = small_tiles(spec)
+    return [
+        Case(f"no {axis}", {a: 0 if a == axis else 3 + i for i, a in enumerate(spec.axes)}, tiles)
+        for axis in spec.axes
+    ]
