@@ -134,7 +134,19 @@ def render(plan: Plan, templates: StrPath | None = None) -> str:
 def _body(plan: Plan, templates: Path | None) -> str:
     from .render import body
 
-    return body(plan, templates)
+    if templates is None:
+        return body(plan)
+    from jinja2 import TemplateError
+
+    try:
+        return body(plan, templates)
+    except (TemplateError, ValueError) as error:
+        # A ValueError is black's: what the templates print is no Python.
+        message = " ".join(str(error).split()) or type(error).__name__
+        file = getattr(error, "filename", None) or str(templates)
+        line = getattr(error, "lineno", None) or 0
+        finding = Diagnostic("KG605", message, path=file, line=line, column=min(line, 1))
+        raise KernelgenError([finding]) from error
 
 
 def _folder(templates: StrPath | None) -> Path | None:

@@ -8,13 +8,14 @@ JSON document by its path of keys (``pointer``), and, inside a string, by a rang
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from .records import record
 
 Pointer = tuple[str | int, ...]
 """A place in a JSON document: the keys and list indices that lead to it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Diagnostic:
     """One finding about a spec.
 

@@ -17,12 +17,13 @@ from typing import Literal
 
 from .diagnostics import Diagnostic, KernelgenError, listing, quoted
 from .header import Header, Module, body_digest, header_for, origin, take_apart
+from .records import record
 from .source import Source
 
 State = Literal["current", "stale", "hand-edited", "missing", "orphan", "foreign", "invalid"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Verdict:
     """How one generated file stands.
 
@@ -43,7 +44,7 @@ class Verdict:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Written:
     """What happened to one file: ``created``, ``updated`` or ``unchanged``."""
 

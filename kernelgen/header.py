@@ -10,12 +10,12 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from ._version import __version__
 from .diagnostics import visible
+from .records import record
 from .resources import PACKAGE, templates_folder
 from .source import STDIN, Source
 
@@ -29,10 +29,10 @@ _SECOND = re.compile(
 )
 
 # The stages that decide what a module looks like. What reads, checks and writes files is not here.
-_STAGES = ("names.py", "spec*.py", "language*", "plan*", "render*")
+_STAGES = ("names.py", "spec*.py", "language*", "plan*", "render*", "formatter.py")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Header:
     """What a generated module says about itself.
 
@@ -58,7 +58,7 @@ class Header:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Module:
     """A file in an output folder, taken apart.
 

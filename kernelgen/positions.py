@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from .diagnostics import Pointer, quoted
 from .limits import MAX_DEPTH, MAX_FINDINGS, MAX_ITEMS, MAX_NUMBER, MAX_STRING, MAX_VALUES
+from .records import record
 
 Span = tuple[int, int]
 
@@ -33,7 +34,7 @@ _NOT_FINITE = frozenset({"NaN", "Infinity", "-Infinity"})
 _HINTS = {"True": "true", "False": "false", "None": "null"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """Where a value stands: its own range of characters and, in an object, that of its key."""
 
@@ -41,7 +42,7 @@ class Place:
     key: Span | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """A mistake in the text, before its offset has become a line and a column."""
 

@@ -15,10 +15,10 @@ KG6xx    the generated files: names, hand edits, writing
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from .records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """One rule: what it checks (``title``) and why it exists (``why``)."""
 
@@ -75,7 +75,7 @@ _RULES = (
     Rule("KG404", "element type not on the TPU", "Vector registers hold 32-bit words, packed below."),
     Rule("KG405", "product not on this target", "Older matrix units multiply bfloat16 alone."),
     Rule("KG406", "vector in SMEM", "SMEM feeds the scalar core, one 32-bit word at a time."),
-    Rule("KG408", "several batch axes in a block", "The matrix unit lowers one batch dimension."),
+    Rule("KG408", "several axes of a product in a block", "One batch, one contracted dimension."),
     Rule("KG409", "scalar in VMEM", "VMEM is read by registers of 1,024 words; scalars have SMEM."),
     Rule("KG410", "operand in ANY", "Nothing has copied its tiles to VMEM when the body runs."),
     Rule("KG411", "type not in SMEM", "SMEM is addressed in 32-bit words."),
@@ -85,6 +85,7 @@ _RULES = (
     Rule("KG602", "edited by hand", "Rendering would throw the edit away; make it in the spec."),
     Rule("KG603", "not a generated file", "kernelgen overwrites only what it wrote itself."),
     Rule("KG604", "cannot write", "Nothing was changed: files are written together or not at all."),
+    Rule("KG605", "broken template", "Templates print a plan; what they print has to be Python."),
 )
 
 RULES: dict[str, Rule] = {rule.code: rule for rule in _RULES}

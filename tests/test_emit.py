@@ -5,6 +5,7 @@ Rendering itself is replaced by something small here, so that these tests are ab
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import black
+import jinja2
 import pytest
 from standins import Stages, project_fixture, spec_text, stages_fixture  # noqa: F401
 
@@ -325,6 +327,27 @@ def test_an_output_folder_that_cannot_be_made_is_a_finding(project: Path) -> Non
 def test_a_rendering_from_standard_input_says_so(stages: Stages) -> None:
     text = kernelgen.render(kernelgen.plan(kernelgen.loads(spec_text("alpha"))))
     assert " from <stdin>. DO NOT EDIT.\n" in text
+
+
+def test_a_broken_template_of_the_user_is_a_finding(project: Path) -> None:
+    errors = (
+        jinja2.TemplateSyntaxError("unexpected end", 3, filename="mine/module.py.j2"),
+        jinja2.UndefinedError("no such thing"),
+        black.InvalidInput("Cannot parse: 1:2: x ="),
+    )
+    for error in errors:
+        package = importlib.import_module("kernelgen.render")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(package, "body", lambda plan, templates, e=error: raise_(e))
+            with pytest.raises(KernelgenError) as caught:
+                kernelgen.write(["specs/alpha.json"], templates="mine")
+        (found,) = caught.value.diagnostics
+        assert found.code == "KG605"
+        assert found.path.startswith("mine")
+
+
+def raise_(error: Exception) -> str:
+    raise error
 
 
 def test_the_generator_digest_covers_code_and_templates(

@@ -12,7 +12,9 @@ import pytest
 from kernelgen import formatter
 
 ROOT = Path(__file__).parent.parent
-MODULES = sorted((ROOT / "kernelgen/render").glob("*.py")) + sorted((ROOT / "generated").glob("*.py"))
+MODULES = sorted((ROOT / "kernelgen/render").glob("*.py")) + sorted(
+    (ROOT / "generated").glob("*.py")
+)
 
 UNUSUAL = {
     "already formatted": "x = 1\n",

@@ -193,6 +193,9 @@ FIRST_SMALLEST = ErrorRule(first_smallest)
 # tanh 4.9, sigmoid 2.4, erf 5.2, silu 3.1, softplus 3.3; in roundoffs of the operand: gelu 3.6,
 # gelu_tanh 2.9. The rules allow about twice that. What is built on exp also allows a roundoff of
 # its operand, because the TPU computes 2**(x * log2(e)) from a rounded product.
+FLUSHED = 2.0**-126 / 2.0**-24
+"""The smallest normal number in roundoffs: an intermediate result below it may become 0."""
+
 SQRT = ErrorRule(corners, relative(3))
 RSQRT = ErrorRule(corners, relative(4))
 EXP = ErrorRule(corners, lambda result, x: (4 + x) * result)
@@ -201,7 +204,7 @@ LOG1P = ErrorRule(corners, relative(8))
 TANH = ErrorRule(corners, relative(10))
 SIGMOID = ErrorRule(corners, lambda result, x: (6 + x) * result)
 ERF = ErrorRule(corners, relative(10))
-SILU = ErrorRule(steepest(1.1), lambda result, x: (7 + x) * result)
+SILU = ErrorRule(steepest(1.1), lambda result, x: (7 + x) * result + x * FLUSHED)
 SOFTPLUS = ErrorRule(corners, lambda result, x: (8 + x) * result)
 
 # Both forms of gelu multiply x by a sum that cancels for negative x.

@@ -23,7 +23,7 @@ Kind = Literal["elementwise", "reduction", "contraction", "scan", "shift", "sele
 
 elementwise: position by position, operands broadcast by axis name.
 reduction: removes the named axes of its one operand.
-contraction: ``dot``; removes the named axis of two operands, other shared axes are batch axes.
+contraction: ``dot``; removes the named axes of two operands, other shared axes are batch axes.
 scan: a running combination along the named axis, which stays.
 shift: moves positions along the named axis, which stays.
 select: one position along the named axis, which goes.
@@ -438,8 +438,8 @@ _REDUCTIONS = (
 )  # fmt: skip
 
 _ALONG_AN_AXIS = (
-    Operation("dot", "contraction", 2, 1, product, "", lambda np, x, y: x * y,
-              "Sum of products over an axis; other shared axes are batch axes.", (ZERO, ZERO)),
+    Operation("dot", "contraction", 2, -1, product, "", lambda np, x, y: x * y,
+              "Sum of products over the named axes; other shared axes are batch axes.", (ZERO, ZERO)),
     Operation("cumsum", "scan", 1, 1, ordering, "_cumsum({0}, {axis})",
               lambda np, x, axis: np.cumsum(x, axis), "Running sum along an axis.", (ZERO,)),
     Operation("linear_scan", "scan", 3, 1, real, "_linear_scan({0}, {1}, {2}, {axis})",

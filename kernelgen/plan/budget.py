@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kernelgen.diagnostics import Diagnostic
 from kernelgen.language.dtypes import DTYPES
-from kernelgen.language.program import Apply, Program, Value, is_static, walk
-from kernelgen.plan.model import Axis, Buffer, Memory, Operand
+from kernelgen.plan.intermediates import peak_bytes
+from kernelgen.plan.ir import Layout
+from kernelgen.plan.model import Axis, Buffer, Memory, Operand, Phases
 from kernelgen.plan.targets import MIB, TARGETS
 from kernelgen.spec import KernelSpec
 
@@ -13,7 +14,7 @@ LANES = 128
 ASSUMED_SIZE = 1024
 """Positions along a whole axis of which no case gives the size."""
 
-RESERVED = 256 * 2**10
+RESERVED = 512 * 2**10
 """What the compiler takes for itself beside the buffers that a kernel names."""
 
 
@@ -43,7 +44,7 @@ def padded_bytes(shape: tuple[int, ...], dtype: str) -> int:
     Narrow types pack several rows into a sublane; a block of fewer rows than a register holds
     takes only the power of two of rows that covers it.
     """
-    bits = DTYPES[dtype].bits
+    bits = 32 if dtype == "bool" else DTYPES.get(dtype, DTYPES["float32"]).bits
     packing = 32 // bits
     rows, lanes = (1, 1, *shape)[-2:]
     native = 8 * packing
@@ -59,7 +60,7 @@ def padded_bytes(shape: tuple[int, ...], dtype: str) -> int:
 
 
 def vmem_map(
-    spec: KernelSpec, program: Program, axes: dict[str, Axis], operands: dict[str, Operand]
+    spec: KernelSpec, phases: Phases, axes: dict[str, Axis], operands: dict[str, Operand]
 ) -> tuple[Buffer, ...]:
     """Every buffer in VMEM: pipelined blocks twice, scratch once, and intermediates."""
     extents = sizes(spec)
@@ -71,40 +72,20 @@ def vmem_map(
         copies = 1 if operand.kind == "scratch" else 2
         size = padded_bytes(shape, operand.dtype)
         buffers.append(Buffer(operand.name, shape, operand.dtype, copies, copies * size))
-    temporary = _intermediates(program, axes, extents)
+    temporary = _intermediates(phases, axes, extents)
     if temporary:
         buffers.append(Buffer("intermediates", (), "float32", 1, temporary))
     return tuple(buffers)
 
 
-def _intermediates(program: Program, axes: dict[str, Axis], extents: dict[str, int]) -> int:
-    """Bytes of values that a phase makes on the way, an upper estimate.
+def _intermediates(phases: Phases, axes: dict[str, Axis], extents: dict[str, int]) -> int:
+    def size_of(layout: Layout, dtype: str) -> int:
+        return padded_bytes(block_shape(layout, axes, extents), dtype)
 
-    Elementwise chains are fused register by register; what has to be whole in memory is what a
-    reduction, a contraction or a scan takes or gives, and locals that several statements read.
-    """
-    largest = 0
-    for _, statements in program.phases():
-        total = 0
-        for statement in statements:
-            parts = [part for part in walk(statement.value) if _is_materialized(part)]
-            if statement.storage == "local" and not is_static(statement.value):
-                parts.append(statement.value)
-            total += sum(_value_bytes(part, axes, extents) for part in parts)
-        largest = max(largest, total)
-    return largest
-
-
-def _is_materialized(value: Value) -> bool:
-    return isinstance(value, Apply) and value.operation.kind in ("contraction", "scan", "shift")
-
-
-def _value_bytes(value: Value, axes: dict[str, Axis], extents: dict[str, int]) -> int:
-    kept = tuple(axis for axis in value.type.axes if not axes[axis].squeezed)
-    if len(kept) < 2:
-        return 0
-    dtype = value.type.dtype if value.type.dtype in DTYPES else "float32"
-    return padded_bytes(block_shape(kept, axes, extents), "int32" if dtype == "bool" else dtype)
+    return max(
+        peak_bytes(statements, size_of)
+        for statements in (phases.init, phases.step, phases.finish)
+    )
 
 
 def smem_bytes(spec: KernelSpec, operands: dict[str, Operand]) -> int:

@@ -20,6 +20,7 @@ from kernelgen.plan.legality import (
 from kernelgen.plan.lower import Context, Lowered, Lowering
 from kernelgen.plan.ir import Bind, Literal, Statement, Store, locals_of
 from kernelgen.plan.model import Axis, Operand, Phases, Plan
+from kernelgen.plan.names import taken
 from kernelgen.plan.schedule import check_grid, plan_axes, plan_operands
 from kernelgen.spec import KernelSpec
 
@@ -52,12 +53,12 @@ def build(spec: KernelSpec, targets: tuple[str, ...] | None = None) -> Plan:
 
 
 def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> Plan:
-    axes = plan_axes(spec)
+    axes = plan_axes(spec, program)
     operands = plan_operands(spec, program, axes)
     findings = check_blocks(spec, operands)
-    buffers = vmem_map(spec, program, axes, operands)
-    memory, shortage = check_memory(targets, buffers, smem_bytes(spec, operands))
     phases, unlowered = _lower(program, axes, operands)
+    buffers = vmem_map(spec, phases, axes, operands)
+    memory, shortage = check_memory(targets, buffers, smem_bytes(spec, operands))
     findings += shortage + unlowered
     if findings:
         raise KernelgenError(findings)
@@ -85,7 +86,7 @@ def _lower(
         dtypes={name: operand.dtype for name, operand in operands.items()},
         ragged=frozenset(_ragged(program, axes)),
         finishes=bool(program.finish),
-        taken=_taken(program, axes, operands),
+        taken=taken(program, axes.values(), operands),
     )
     findings: list[Diagnostic] = []
     lowered = {}
@@ -94,18 +95,6 @@ def _lower(
         lowered[phase] = lowering.run()
         findings += lowering.findings
     return Phases(**lowered), findings
-
-
-def _taken(
-    program: Program, axes: dict[str, Axis], operands: dict[str, Operand]
-) -> frozenset[str]:
-    """Every name that the kernel or its wrapper may use already."""
-    names = {*axes, *operands}
-    for axis in axes.values():
-        names |= {axis.step, axis.left, axis.block}
-    for _, statements in program.phases():
-        names |= {statement.target for statement in statements}
-    return frozenset(names)
 
 
 def _combined(program: Program) -> Iterator[str]:
@@ -146,7 +135,7 @@ def _empty(
         dtypes={name: operand.dtype for name, operand in operands.items()},
         ragged=frozenset(),
         finishes=False,
-        taken=_taken(program, axes, operands),
+        taken=taken(program, axes.values(), operands),
         empty=frozenset(missing),
         whole=True,
     )

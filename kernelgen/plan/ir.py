@@ -160,10 +160,12 @@ Expr = (
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """``name = value``"""
+    """``name = value``, a block with the given dimensions and element type."""
 
     name: str
     value: Expr
+    layout: Layout
+    dtype: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,20 +124,22 @@ def contraction(x: Layout, y: Layout, axis: str) -> Layout:
 class Layouts:
     """Chooses a layout for every operand, scratch buffer and output of a program.
 
-    What has two axes or more keeps its declared order. What has fewer takes the place that the
-    first value of known layout it meets leaves for it, and lies along lanes if it meets none.
+    What has as many axes as any operand, and at least two, keeps its declared order. What has
+    fewer takes the place that the first value of known layout it meets leaves for it, so that it
+    broadcasts without moving data; if it meets none it keeps its order, a vector along lanes.
     """
 
     def __init__(self, operands: dict[str, tuple[str, ...]], squeezed: frozenset[str]) -> None:
         self.squeezed = squeezed
         self.known: dict[str, Layout] = {}
         self.open: dict[str, tuple[str, ...]] = {}
-        for name, axes in operands.items():
-            rest = self.strip(axes)
-            if len(rest) == 1:
-                self.open[name] = rest
+        stripped = {name: self.strip(axes) for name, axes in operands.items()}
+        widest = max((len(axes) for axes in stripped.values()), default=0)
+        for name, axes in stripped.items():
+            if 0 < len(axes) < max(widest, 2):
+                self.open[name] = axes
             else:
-                self.known[name] = row(rest)
+                self.known[name] = row(axes)
 
     def strip(self, axes: Sequence[str]) -> tuple[str, ...]:
         """The axes that have a dimension in the kernel."""
@@ -157,6 +159,11 @@ class Layouts:
                 name = next(iter(self.open))
                 self.settle(name, row(self.open[name]))
 
+    def placed(self, name: str, frame: Layout) -> Layout:
+        """The operand's axes where the frame has them, unless they stand in another order there."""
+        layout = restricted(frame, self.open[name])
+        return layout if named(layout) == self.open[name] else row(self.open[name])
+
     def settle(self, name: str, layout: Layout) -> None:
         self.known[name] = layout
         del self.open[name]
@@ -166,8 +173,8 @@ class Layouts:
         target = statement.target
         if statement.storage == "local":
             local[target] = layout
-        elif target in self.open and layout and self.open[target][0] in layout:
-            self.settle(target, restricted(layout, self.open[target]))
+        elif target in self.open and layout and set(self.open[target]) <= set(layout):
+            self.settle(target, self.placed(target, layout))
 
     def infer(self, value: Value, local: dict[str, Layout | None]) -> Layout | None:
         """The layout of a value; None while it depends on an open operand."""
@@ -212,27 +219,26 @@ class Layouts:
     def infer_contraction(
         self, value: Apply, layouts: list[Layout | None], local: dict[str, Layout | None]
     ) -> Layout | None:
-        (axis,) = value.axes
         for arg, layout in zip(value.args, layouts, strict=True):
             if layout is None:
                 self.vote(arg, row(self.strip(arg.type.axes)))
         x, y = (self.infer(arg, local) for arg in value.args)
         if x is None or y is None:
             return None
-        return dot_layout(x, y, axis)
+        axes = self.strip(value.axes)
+        return dot_layout(x, y, axes[0]) if axes else merge([x, y])
 
     def place(self, value: Value, frame: Layout) -> Layout:
         """Give an open operand the dimension that the frame has, or leaves, for its axis."""
-        axes = self.strip(value.type.axes)
-        wide = _with_axes(frame, row(axes))
-        self.vote(value, restricted(wide, axes))
+        wide = _with_axes(frame, row(self.strip(value.type.axes)))
+        self.vote(value, wide)
         return wide
 
-    def vote(self, value: Value, layout: Layout) -> None:
+    def vote(self, value: Value, frame: Layout) -> None:
         while isinstance(value, Cast):
             value = value.value
         if isinstance(value, Read) and value.name in self.open:
-            self.settle(value.name, layout)
+            self.settle(value.name, self.placed(value.name, frame))
 
 
 def _flexible(value: Value) -> bool:

@@ -178,7 +178,7 @@ class Lowering:
         scanned = frozenset(axis for axis in value.type.axes if self.holds_last(value, axis))
         local = lowered
         if not self.context.whole:
-            self.lines.append(Bind(name, lowered.expr))
+            self.lines.append(Bind(name, lowered.expr, lowered.layout, lowered.dtype))
             local = Lowered(Local(name), lowered.layout, lowered.dtype)
         self.variables[name] = _Variable(local, fills, scanned)
 
@@ -285,7 +285,7 @@ class Lowering:
         fills: dict[str, Fill] = {axis: None for axis in named(layout) if self.is_ragged(axis)}
         self.variables[name] = _Variable(lowered, fills)
         is_input = not any(name == statement.target for statement in self.statements)
-        (self.loads if is_input else self.lines).append(Bind(name, expr))
+        (self.loads if is_input else self.lines).append(Bind(name, expr, layout, dtype))
 
     # Elementwise
 
@@ -303,7 +303,7 @@ class Lowering:
             parts.append(part)
         args = tuple(move(part.expr, part.layout, layout) for part in parts)
         if value.operation.jnp.count("{0}") > 1:
-            args = (self.atomic(args[0], parts[0]), *args[1:])
+            args = (self.atomic(args[0], layout, parts[0].dtype), *args[1:])
         expr = self.folded(value, args)
         return Lowered(expr, () if isinstance(expr, Literal) else layout, value.type.dtype)
 
@@ -318,12 +318,12 @@ class Lowering:
                 return simpler
         return ir.Call(value.operation, args, static=static)
 
-    def atomic(self, expr: Expr, part: Lowered) -> Expr:
+    def atomic(self, expr: Expr, layout: Layout, dtype: str) -> Expr:
         """A variable for an expression that prints more than once."""
         if isinstance(expr, Local | Literal):
             return expr
         name = self.fresh("x")
-        self.lines.append(Bind(name, expr))
+        self.lines.append(Bind(name, expr, layout, dtype))
         return Local(name)
 
     def fresh(self, stem: str) -> str:
@@ -410,19 +410,20 @@ class Lowering:
     # Contractions
 
     def contraction(self, value: Apply) -> Lowered:
-        (axis,) = value.axes
         x, y = value.args
-        if axis in self.context.empty:
-            return Lowered(Literal(OPERATIONS["sum"].identity_for(0, value.type.dtype)), (), value.type.dtype)
-        if self.context.axes[axis].squeezed or self.is_vector_product(x, y, axis):
+        if self.context.empty & set(value.axes):
+            return Lowered(Literal(0), (), value.type.dtype)
+        axes = self.context.strip(value.axes)
+        if not axes or self.is_vector_product(x, y, axes[0]):
             return self.lower(self.sum_of_products(value))
+        axis = axes[0]
         if axis in self.context.ragged:
             x, y = self.protected(x, (axis,), 0), self.protected(y, (axis,), 0)
         a, b = self.matrix(self.lower(x)), self.matrix(self.lower(y))
         layout_a, _, swapped = orient(a.layout, b.layout, axis)
         if swapped:
             a, b = b, a
-        self.check_batch(value, a.layout, b.layout, axis)
+        self.check_product(value, a.layout, b.layout, axes)
         batch = [name for name in named(a.layout) if name in b.layout and name != axis]
         dot = ir.Dot(
             a.expr,
@@ -462,19 +463,21 @@ class Lowering:
         layout = tuple(axis for i, axis in enumerate(part.layout) if i not in surplus)
         return Lowered(ir.Squeeze(part.expr, surplus), layout, part.dtype)
 
-    def check_batch(self, value: Apply, x: Layout, y: Layout, axis: str) -> None:
-        batch = [name for name in named(x) if name in y and name != axis]
-        if len(batch) > 1:
-            self.findings.append(
-                Diagnostic(
-                    "KG408",
-                    f"dot over {axis} has {len(batch)} batch axes in a block: {listing(batch)}",
-                    f"give {listing(batch[:-1])} tile 1 and put {'it' if len(batch) == 2 else 'them'}"
-                    " in the grid",
-                    self.statements[self.position].pointer,
-                    value.span,
+    def check_product(self, value: Apply, x: Layout, y: Layout, axes: tuple[str, ...]) -> None:
+        """The matrix unit lowers one contracted and one batch dimension in a block."""
+        batch = [name for name in named(x) if name in y and name not in axes]
+        for role, names in (("batch", batch), ("contracted", list(axes))):
+            if len(names) > 1:
+                pronoun = "it" if len(names) == 2 else "them"
+                self.findings.append(
+                    Diagnostic(
+                        "KG408",
+                        f"dot has {len(names)} {role} axes in a block: {listing(names)}",
+                        f"give {listing(names[:-1])} tile 1 and put {pronoun} in the grid",
+                        self.statements[self.position].pointer,
+                        value.span,
+                    )
                 )
-            )
 
     # Along an axis
 
@@ -625,7 +628,7 @@ class Lowering:
         masked = ir.Inside(
             Local(name), lowered.layout.index(axis), axis, fill, lowered.dtype
         )
-        bind = Bind(name, masked)
+        bind = Bind(name, masked, lowered.layout, lowered.dtype)
         first = axis not in variable.fills or variable.fills[axis] is None
         if first and any(load.name == name for load in self.loads):
             self.tails.setdefault(axis, []).append(bind)

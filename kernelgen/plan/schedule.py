@@ -7,6 +7,7 @@ from kernelgen.language.program import Program
 from kernelgen.plan.ir import Layout
 from kernelgen.plan.layout import Layouts
 from kernelgen.plan.model import Axis, Operand, Role
+from kernelgen.plan.names import unused
 from kernelgen.spec import KernelSpec
 from kernelgen.spec import Operand as SpecOperand
 
@@ -121,9 +122,9 @@ def _outputs_and_grid(spec: KernelSpec) -> list[Diagnostic]:
     return findings
 
 
-def plan_axes(spec: KernelSpec) -> dict[str, Axis]:
+def plan_axes(spec: KernelSpec, program: Program) -> dict[str, Axis]:
     """Every axis with its role and the names that stand for it in the kernel."""
-    taken = {*spec.axes, *declared(spec), spec.name}
+    taken = {*spec.axes, *declared(spec), spec.name, *_locals(program)}
     axes = {}
     for name, axis in spec.axes.items():
         role: Role = "whole" if axis.tile is None else "parallel"
@@ -135,11 +136,8 @@ def plan_axes(spec: KernelSpec) -> dict[str, Axis]:
     return axes
 
 
-def unused(name: str, taken: set[str]) -> str:
-    """The name, or the name with underscores behind it until nothing else has it."""
-    while name in taken:
-        name += "_"
-    return name
+def _locals(program: Program) -> set[str]:
+    return {statement.target for _, phase in program.phases() for statement in phase}
 
 
 def plan_operands(spec: KernelSpec, program: Program, axes: dict[str, Axis]) -> dict[str, Operand]:

@@ -6,10 +6,12 @@ import math
 import re
 from collections.abc import Callable
 
-from kernelgen.language.operations import ATOM, POWER, SUM, TERM, UNARY
+from kernelgen.language.dtypes import DTYPES, widened
+from kernelgen.language.operations import ATOM, BITAND, BITOR, POWER, SUM, TERM, UNARY
 from kernelgen.plan import ir
 from kernelgen.plan.ir import Bind, Expr, Store, Tail
 from kernelgen.plan.model import Axis, Plan
+from kernelgen.plan.names import names_of, unused
 
 Text = tuple[str, int]
 """Source of an expression and how tightly it binds."""
@@ -34,6 +36,7 @@ class Printer:
         self.statics: dict[str, None] = {}
         self.steps: dict[str, None] = {}
         self.helpers: dict[str, None] = {}
+        self.inside_name = unused("inside", set(names_of(plan)))
 
     # Statements
 
@@ -56,14 +59,35 @@ class Printer:
             f"if {size} % {block}:  # the last {axis.name} block is ragged: garbage past the end",
             f"{INDENT}{axis.left} = {size} - {self.step(axis.name)} * {block}",
         ]
-        return lines + [f"{INDENT}{mask.name} = {self.text(mask.value)}" for mask in masks]
+        for mask in masks:
+            lines.extend(f"{INDENT}{line}" for line in self.masked(mask))
+        return lines
+
+    def masked(self, mask: Bind) -> list[str]:
+        """One masked block, in one line or two."""
+        value = mask.value
+        assert isinstance(value, ir.Inside)
+        narrow = DTYPES[value.dtype].narrow
+        if not narrow or value.dim < len(mask.layout) - 1:
+            return [f"{mask.name} = {self.text(value)}"]
+        # A select along the lanes of a narrow block of fewer than 8 rows does not lower.
+        wide = f"{value.value.name}.astype(jnp.{widened(value.dtype)})"
+        chosen = f"jnp.where({self.inside_name}, {wide}, {number(value.fill)[0]})"
+        return [
+            f"{self.inside_name} = {self.is_inside(value)}",
+            f"{mask.name} = {chosen}.astype({value.value.name}.dtype)  # 32-bit select",
+        ]
+
+    def is_inside(self, expr: ir.Inside) -> str:
+        iota = f"lax.broadcasted_iota(jnp.int32, {expr.value.name}.shape, {expr.dim})"
+        return f"{iota} < {self.plan.axes[expr.axis].left}"
 
     def store(self, store: Store) -> str:
         operand = self.plan.operands[store.name]
         if self.whole:
             return f"{store.name} = {self.whole_value(store)}"
         if operand.memory_space == "SMEM":
-            return f"{operand.ref}[0, 0] {store.operator}= {self.text(store.value)}"
+            return f"{operand.ref}[0, 0] {store.operator}= {self.scalar(store, operand.dtype)}"
         value = self.expr(store.value)
         if store.form == "scalar":
             return f"{operand.ref}[...] = {_filled(value[0], operand.ref)}"
@@ -72,6 +96,13 @@ class Printer:
         if store.cast:
             value = f"{_wrapped(value, ATOM)}.astype({operand.ref}.dtype)", ATOM
         return f"{operand.ref}[...] {store.operator}= {value[0]}"
+
+    def scalar(self, store: Store, dtype: str) -> str:
+        """A value for SMEM, whose words take no integer for a float."""
+        value = store.value
+        if isinstance(value, ir.Literal) and dtype == "float32":
+            return number(float(value.value) or 0.0, exact=True)[0]
+        return self.text(value)
 
     def whole_value(self, store: Store) -> str:
         """The stored value as a whole array, for the wrapper."""
@@ -179,12 +210,12 @@ class Printer:
         return f"{self.step(axis)} * {self.static(block)} + {iota}", SUM
 
     def inside(self, expr: ir.Inside) -> Text:
-        value = self.text(expr.value)
-        iota = f"lax.broadcasted_iota(jnp.int32, {value}.shape, {expr.dim})"
-        left = self.plan.axes[expr.axis].left
-        if expr.dtype == "bool":
-            return (f"{value} | ({iota} >= {left})" if expr.fill else f"{value} & ({iota} < {left})"), 0
-        return f"jnp.where({iota} < {left}, {value}, {number(expr.fill)[0]})", ATOM
+        name = expr.value.name
+        if expr.dtype != "bool":
+            return f"jnp.where({self.is_inside(expr)}, {name}, {number(expr.fill)[0]})", ATOM
+        if expr.fill:
+            return f"{name} | ~({self.is_inside(expr)})", BITOR
+        return f"{name} & ({self.is_inside(expr)})", BITAND
 
     def dot(self, dot: ir.Dot) -> str:
         options = f"preferred_element_type=jnp.{dot.dtype}"
@@ -242,15 +273,15 @@ def _filled(value: str, ref: str) -> str:
     return f"jnp.zeros_like({ref})" if value == "0" else f"jnp.full_like({ref}, {value})"
 
 
-def number(value: float) -> Text:
-    """A Python literal that means the number in float32 and int32 code alike."""
+def number(value: float, exact: bool = False) -> Text:
+    """A Python literal of a number; 0.0 prints as 0, which suits any type, unless ``exact``."""
     if isinstance(value, float) and math.isinf(value):
         return ("jnp.inf", ATOM) if value > 0 else ("-jnp.inf", UNARY)
     if value == -(2**31):
         return "jnp.iinfo(jnp.int32).min", ATOM
     if value == 2**31 - 1:
         return "jnp.iinfo(jnp.int32).max", ATOM
-    text = repr(int(value)) if value == 0 else _EXPONENT.sub(r"e\1", repr(value))
+    text = repr(int(value)) if value == 0 and not exact else _EXPONENT.sub(r"e\1", repr(value))
     return text, (UNARY if text.startswith("-") else ATOM)
 
 

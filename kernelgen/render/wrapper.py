@@ -60,7 +60,16 @@ def size_lines(plan: Plan) -> list[str]:
         if shared or not operand.axes:
             checks.extend(_shape_check(operand))
         known.update(dict.fromkeys(new, operand.name))
-    return [*_rank_checks(ranked), *unpack, *checks]
+    return [*_rank_checks(ranked), *_together(unpack), *checks]
+
+
+def _together(unpack: list[str]) -> list[str]:
+    """Two unpackings in one line, as in ``(m, k), n = a.shape, b.shape[1]``."""
+    if len(unpack) != 2:
+        return unpack
+    pairs = [line.split(" = ") for line in unpack]
+    names = ", ".join(f"({name})" if "," in name else name for name, _ in pairs)
+    return [f"{names} = {', '.join(shape for _, shape in pairs)}"]
 
 
 def _unpacked(operand: Operand, new: list[str]) -> list[str]:

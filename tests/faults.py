@@ -1,0 +1,74 @@
+"""Seeded faults: edits of generated modules that make them wrong."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection
+
+Edit = Callable[[ast.AST], ast.AST | None]
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Applies an edit to every node; None leaves the node as it is."""
+
+    def __init__(self, edit: Edit) -> None:
+        self.edit = edit
+        self.count = 0
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        node = self.generic_visit(node)
+        changed = self.edit(node)
+        if changed is None:
+            return node
+        self.count += 1
+        return ast.copy_location(changed, node)
+
+
+def rewritten(text: str, edit: Edit) -> str:
+    """The module with every node that ``edit`` answers replaced.
+
+    Raises:
+        ValueError: The module has no such node, so that the fault would not be one.
+    """
+    rewriter = _Rewriter(edit)
+    tree = ast.fix_missing_locations(rewriter.visit(ast.parse(text)))
+    if not rewriter.count:
+        raise ValueError("nothing to edit")
+    return ast.unparse(tree)
+
+
+def with_narrow_scratch(text: str, names: Collection[str]) -> str:
+    """Scratch buffers of bfloat16 in place of float32, with every store cast."""
+    scratch = {f"{name}_ref" for name in names}
+
+    def edit(node: ast.AST) -> ast.AST | None:
+        if isinstance(node, ast.keyword) and node.arg == "scratch_shapes":
+            shapes = ast.unparse(node.value).replace("jnp.float32", "jnp.bfloat16")
+            return ast.keyword("scratch_shapes", _expression(shapes))
+        if isinstance(node, ast.AugAssign) and _ref(node.target) in scratch:
+            return _cast_store(node.target, f"{ast.unparse(node.target)} + ({_text(node)})")
+        if isinstance(node, ast.Assign) and _ref(node.targets[0]):
+            return _cast_store(node.targets[0], _text(node))
+        return None
+
+    return rewritten(text, edit)
+
+
+def _text(node: ast.Assign | ast.AugAssign) -> str:
+    return ast.unparse(node.value)
+
+
+def _cast_store(target: ast.AST, value: str) -> ast.AST:
+    ref = _ref(target)
+    cast = f"jnp.broadcast_to({value}, {ref}.shape).astype({ref}.dtype)"
+    return ast.parse(f"{ast.unparse(target)} = {cast}").body[0]
+
+
+def _ref(target: ast.AST) -> str:
+    if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+        return target.value.id
+    return ""
+
+
+def _expression(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
