@@ -12,9 +12,8 @@ import pytest
 from kernelgen import formatter
 
 ROOT = Path(__file__).parent.parent
-MODULES = sorted((ROOT / "kernelgen/render").glob("*.py")) + sorted(
-    (ROOT / "generated").glob("*.py")
-)
+FOLDERS = ("kernelgen/render", "generated")
+MODULES = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.py"))]
 
 UNUSUAL = {
     "already formatted": "x = 1\n",

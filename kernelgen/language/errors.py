@@ -78,7 +78,7 @@ def even(np: Any, evaluate: Callable[..., Any], x: Interval, *rest: Interval) ->
 
 def whole_power(np: Any, evaluate: Callable[..., Any], x: Interval, n: Interval) -> Ends:
     """The ends of ``x**n`` with a constant n: even powers turn around at 0."""
-    if int(n.lo) % 2 == 0:
+    if int(np.max(n.lo)) % 2 == 0:
         return even(np, evaluate, x, n)
     return corners(np, evaluate, x, n)
 

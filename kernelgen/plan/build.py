@@ -56,7 +56,7 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
     axes = plan_axes(spec, program)
     operands = plan_operands(spec, program, axes)
     findings = check_blocks(spec, operands)
-    phases, unlowered = _lower(program, axes, operands)
+    phases, uncut, unlowered = _lower(program, axes, operands)
     buffers = vmem_map(spec, phases, axes, operands)
     memory, shortage = check_memory(targets, buffers, smem_bytes(spec, operands))
     findings += shortage + unlowered
@@ -69,6 +69,7 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
         grid=tuple(spec.grid),
         operands=operands,
         phases=phases,
+        uncut=uncut,
         empty=_empty(program, axes, operands),
         cost=cost(program, tuple(axes)),
         buffers=buffers,
@@ -79,7 +80,7 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
 
 def _lower(
     program: Program, axes: dict[str, Axis], operands: dict[str, Operand]
-) -> tuple[Phases, list[Diagnostic]]:
+) -> tuple[Phases, frozenset[str], list[Diagnostic]]:
     context = Context(
         axes=axes,
         layouts={name: operand.layout for name, operand in operands.items()},
@@ -89,12 +90,14 @@ def _lower(
         taken=taken(program, axes.values(), operands),
     )
     findings: list[Diagnostic] = []
+    uncut: set[str] = set()
     lowered = {}
     for phase in ("init", "step", "finish"):
         lowering = Lowering(context, getattr(program, phase))
         lowered[phase] = lowering.run()
         findings += lowering.findings
-    return Phases(**lowered), findings
+        uncut |= lowering.uncut
+    return Phases(**lowered), frozenset(uncut), findings
 
 
 def _combined(program: Program) -> Iterator[str]:

@@ -117,6 +117,7 @@ class Lowering:
         self.lines: list[Statement] = []
         self.position = 0
         self.new_names: set[str] = set()
+        self.uncut: set[str] = set()
         self.constants = dict(scratch or {})
 
     def run(self) -> tuple[Statement, ...]:
@@ -423,6 +424,7 @@ class Lowering:
         layout_a, _, swapped = orient(a.layout, b.layout, axis)
         if swapped:
             a, b = b, a
+        b = self.right_operand(b, axis)
         self.check_product(value, a.layout, b.layout, axes)
         batch = [name for name in named(a.layout) if name in b.layout and name != axis]
         dot = ir.Dot(
@@ -462,6 +464,21 @@ class Lowering:
             return part
         layout = tuple(axis for i, axis in enumerate(part.layout) if i not in surplus)
         return Lowered(ir.Squeeze(part.expr, surplus), layout, part.dtype)
+
+    def right_operand(self, b: Lowered, axis: str) -> Lowered:
+        """A narrow right operand contracted along its lanes does not lower with a single row.
+
+        A tiled axis keeps its tile then, which reaches past the array; a whole one is transposed.
+        """
+        rows = b.layout[-2]
+        if b.layout[-1] != axis or not DTYPES[b.dtype].narrow:
+            return b
+        if rows is not None and self.context.axes[rows].tile is not None:
+            self.uncut.add(rows)
+            return b
+        if len(b.layout) > 2:
+            return b
+        return Lowered(ir.Permute(b.expr, (1, 0)), b.layout[::-1], b.dtype)
 
     def check_product(self, value: Apply, x: Layout, y: Layout, axes: tuple[str, ...]) -> None:
         """The matrix unit lowers one contracted and one batch dimension in a block."""

@@ -128,6 +128,7 @@ class Plan:
         grid: The grid's axes, outermost first.
         operands: Inputs, outputs and scratch buffers, in the order of the spec.
         phases: The lowered body.
+        uncut: Axes whose tile stays as it is where the axis has one position only.
         empty: Stores that make the outputs of a call that has an axis without positions; None
             where every output is empty then.
         cost: Work of one call.
@@ -142,6 +143,7 @@ class Plan:
     grid: tuple[str, ...]
     operands: dict[str, Operand]
     phases: Phases
+    uncut: frozenset[str]
     empty: tuple[Statement, ...] | None
     cost: Cost
     buffers: tuple[Buffer, ...]

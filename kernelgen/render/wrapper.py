@@ -165,11 +165,18 @@ def _shape(axes: tuple[str, ...]) -> str:
 
 def block_lines(plan: Plan) -> list[str]:
     """Tiles cut to the axes they are larger than: a block as large as its array is legal."""
-    axes = tiled(plan)
-    if not axes:
-        return []
-    names = ", ".join(axis.block for axis in axes)
-    return [f"{names} = {', '.join(f'min({axis.block}, {axis.name})' for axis in axes)}"]
+    lines = []
+    cut = [axis for axis in tiled(plan) if axis.name not in plan.uncut]
+    if cut:
+        names = ", ".join(axis.block for axis in cut)
+        lines.append(f"{names} = {', '.join(f'min({axis.block}, {axis.name})' for axis in cut)}")
+    for axis in tiled(plan):
+        if axis.name in plan.uncut:
+            lines.append(
+                f"{axis.block} = min({axis.block}, {axis.name}) if {axis.name} > 1 "
+                f"else {axis.block}  # products need two rows"
+            )
+    return lines
 
 
 def grid_text(plan: Plan) -> str:
