@@ -17,6 +17,9 @@ import pytest
 
 import kernelgen
 from kernelgen.cli import commands
+from kernelgen.rules import RULES
+from kernelgen.verify import cases, jnp_reference
+from kernelgen.verify.run import Verifier
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -106,9 +109,15 @@ def test_the_python_of_a_page_runs(block: Block, clone: Path) -> None:
 
 
 @blocks("json")
-def test_the_specs_of_a_page_render(block: Block) -> None:
+def test_the_specs_of_a_page_render_to_kernels_that_compute_what_they_say(block: Block) -> None:
     spec = kernelgen.loads(block.text, f"{block.page}:{block.line}")
-    compile(kernelgen.render(kernelgen.plan(spec)), spec.name, "exec")
+    verifier = Verifier.of_text(spec, kernelgen.render(kernelgen.plan(spec)))
+    for case in cases.declared(spec):
+        assert verifier.run(case, "hlo") == []
+        inputs, derived = verifier.oracle(case, "random", 0)
+        independent = jnp_reference.evaluate(spec, inputs)
+        for name, (meaning, *_) in derived.items():
+            assert jnp_reference.disagreement(meaning, independent[name]) == ""
 
 
 def test_readme_begins_with_two_commands_that_need_nothing_but_a_clone() -> None:
@@ -155,3 +164,10 @@ def test_readme_lists_every_command() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `kernelgen (\w+)", readme, re.MULTILINE))
     assert listed == set(commands.commands)
+
+
+def test_the_refusals_in_readme_are_rules() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    codes = re.findall(r"\| (KG[0-9]{3}) \|$", readme, re.MULTILINE)
+    assert codes
+    assert set(codes) <= set(RULES)

@@ -105,7 +105,13 @@ _COMPARISONS = {
 _SUMS = {"+": "add", "-": "subtract"}
 _TERMS = {"*": "multiply", "/": "divide", "//": "floor_divide", "%": "mod"}
 _ASSIGNMENTS = {"=": "", "+=": "add", "-=": "subtract", "*=": "multiply"}
-_SPELLINGS = {"&": "write and", "|": "write or", "!": "write not", "^": "write **", "~": "write not"}
+_SPELLINGS = {
+    "&": "write and",
+    "|": "write or",
+    "!": "write not",
+    "^": "write **",
+    "~": "write not",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +203,7 @@ class _Parser:
         value = self.expression()
         if self.token.kind != "end":
             raise self.error(f"unexpected {self.found()} after the expression", self.token.span)
-        return Statement(
-            target.text, _ASSIGNMENTS[operator.text], value, target.span, self.pointer
-        )
+        return Statement(target.text, _ASSIGNMENTS[operator.text], value, target.span, self.pointer)
 
     def expression(self) -> Expression:
         self.depth += 1

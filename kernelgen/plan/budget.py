@@ -83,8 +83,7 @@ def _intermediates(phases: Phases, axes: dict[str, Axis], extents: dict[str, int
         return padded_bytes(block_shape(layout, axes, extents), dtype)
 
     return max(
-        peak_bytes(statements, size_of)
-        for statements in (phases.init, phases.step, phases.finish)
+        peak_bytes(statements, size_of) for statements in (phases.init, phases.step, phases.finish)
     )
 
 

@@ -10,6 +10,7 @@ from kernelgen.language import check
 from kernelgen.language.program import Apply, Assignment, Program, walk
 from kernelgen.plan.budget import check_memory, smem_bytes, vmem_limit, vmem_map
 from kernelgen.plan.cost import cost
+from kernelgen.plan.ir import Bind, Literal, Statement, Store, locals_of
 from kernelgen.plan.legality import (
     check_accumulators,
     check_blocks,
@@ -17,8 +18,8 @@ from kernelgen.plan.legality import (
     check_dtypes,
     check_memory_spaces,
 )
-from kernelgen.plan.lower import Context, Lowered, Lowering
-from kernelgen.plan.ir import Bind, Literal, Statement, Store, locals_of
+from kernelgen.plan.context import Context, Lowered
+from kernelgen.plan.lower import Lowering
 from kernelgen.plan.model import Axis, Operand, Phases, Plan
 from kernelgen.plan.names import taken
 from kernelgen.plan.schedule import check_grid, plan_axes, plan_operands
@@ -126,9 +127,7 @@ def _empty(
     reductions with their identity.
     """
     outputs = [operand for operand in operands.values() if operand.kind == "output"]
-    missing = tuple(
-        name for name in axes if not all(name in operand.axes for operand in outputs)
-    )
+    missing = tuple(name for name in axes if not all(name in operand.axes for operand in outputs))
     if not missing:
         return None
     whole = {name: replace(axis, tile=None, role="whole") for name, axis in axes.items()}

@@ -255,7 +255,7 @@ def dot_layout(x: Layout, y: Layout, axis: str) -> Layout:
 
 
 def is_vector_product(x: Layout, y: Layout, axis: str) -> bool:
-    """Whether a contraction leaves one operand nothing but batch axes: no work for a matrix unit."""
+    """Whether an operand of a contraction has batch axes only: no work for a matrix unit."""
     batch = [a for a in named(x) if a in y and a != axis]
     free = [[a for a in named(layout) if a != axis and a not in batch] for layout in (x, y)]
     return not all(free) if batch else not any(free)

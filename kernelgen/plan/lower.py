@@ -1,17 +1,10 @@
-"""From typed values over named axes to lowered values over dimensions, with masks.
-
-Masking belongs to reductions: whatever combines positions along an axis first gets the identity
-of its operation at positions outside the extent, unless the value is known to hold it there.
-"""
+"""From typed values over named axes to lowered values over dimensions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-
 from kernelgen.diagnostics import Diagnostic, listing
-from kernelgen.language.dtypes import DTYPES, INT32_MAX, widened
-from kernelgen.language.operations import OPERATIONS, WEAK, Fill
+from kernelgen.language.dtypes import DTYPES
+from kernelgen.language.operations import OPERATIONS, WEAK
 from kernelgen.language.program import (
     Apply,
     Assignment,
@@ -28,17 +21,9 @@ from kernelgen.language.program import (
     walk,
 )
 from kernelgen.plan import ir
-from kernelgen.plan.ir import (
-    Bind,
-    Expr,
-    Layout,
-    Literal,
-    Local,
-    Statement,
-    Store,
-    Tail,
-    locals_of,
-)
+from kernelgen.plan.blocks import Blocks, Variable
+from kernelgen.plan.context import Context, Lowered
+from kernelgen.plan.ir import Bind, Expr, Layout, Literal, Local, Statement, Store
 from kernelgen.plan.layout import (
     contraction,
     is_vector_product,
@@ -50,53 +35,14 @@ from kernelgen.plan.layout import (
     row,
     without,
 )
-from kernelgen.plan.model import Axis
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What lowering knows about a kernel.
-
-    Attributes:
-        axes: The schedule of every axis.
-        layouts: The layout of every operand, output and scratch buffer.
-        dtypes: Their element types.
-        ragged: Axes whose last block may reach past the extent and that something combines.
-        finishes: Whether anything is read after the last step along the reduction axes.
-        taken: Names that new variables must not take.
-        empty: Axes known to have no positions.
-        whole: The body is lowered on whole arrays, in the wrapper.
-    """
-
-    axes: dict[str, Axis]
-    layouts: dict[str, Layout]
-    dtypes: dict[str, str]
-    ragged: frozenset[str]
-    finishes: bool
-    taken: frozenset[str]
-    empty: frozenset[str] = frozenset()
-    whole: bool = False
-
-    def strip(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        """The axes that have a dimension in the kernel."""
-        return tuple(axis for axis in axes if not self.axes[axis].squeezed)
-
-
-@dataclass(frozen=True, slots=True)
-class Lowered:
-    """An expression, the dimensions it has, and its element type."""
-
-    expr: Expr
-    layout: Layout
-    dtype: str
-
-
-@dataclass(slots=True)
-class _Variable:
-    """A Python variable of the kernel: a block that was loaded, or a local of the body."""
-
-    lowered: Lowered
-    fills: dict[str, Fill] = field(default_factory=dict)
-    scanned: frozenset[str] = frozenset()
+from kernelgen.plan.masks import Masks
+from kernelgen.plan.rewrite import (
+    integer_position,
+    last_inside,
+    recurrence,
+    sum_of_products,
+    without_zeros,
+)
 
 
 class Lowering:
@@ -109,34 +55,17 @@ class Lowering:
         scratch: dict[str, Lowered] | None = None,
     ) -> None:
         self.context = context
-        self.statements = statements
+        self.blocks = Blocks(context, statements, scratch)
+        self.masks = Masks(self.blocks, self.named_value)
         self.findings: list[Diagnostic] = []
-        self.variables: dict[str, _Variable] = {}
-        self.loads: list[Bind] = []
-        self.tails: dict[str, list[Bind]] = {}
-        self.lines: list[Statement] = []
-        self.position = 0
-        self.new_names: set[str] = set()
         self.uncut: set[str] = set()
-        self.constants = dict(scratch or {})
 
     def run(self) -> tuple[Statement, ...]:
-        """The lowered phase: loads, masks of loaded blocks, then the statements."""
-        for self.position, statement in enumerate(self.statements):
+        """The lowered phase."""
+        for position, statement in enumerate(self.blocks.statements):
+            self.blocks.position = position
             self.statement(statement)
-        tails = [tail for axis, masks in self.tails.items() if (tail := self.early(axis, masks))]
-        return (*self.loads, *tails, *self.lines)
-
-    def early(self, axis: str, masks: list[Bind]) -> Tail | None:
-        """The masks of loaded blocks, unless they can join a later tail of the same axis."""
-        names = {mask.name for mask in masks}
-        for i, line in enumerate(self.lines):
-            if isinstance(line, Tail) and line.axis == axis:
-                self.lines[i] = Tail(axis, (*masks, *line.masks))
-                return None
-            if names & locals_of(line):
-                break
-        return Tail(axis, tuple(masks))
+        return self.blocks.phase()
 
     # Statements
 
@@ -150,8 +79,7 @@ class Lowering:
             self.define(target, value, lowered)
             return
         self.store(statement, self.lower(value, self.context.layouts[target]))
-        self.variables.pop(target, None)
-        self.constants.pop(target, None)
+        self.blocks.stored(target)
 
     def store(self, statement: Assignment, lowered: Lowered) -> None:
         frame = self.context.layouts[statement.target]
@@ -165,23 +93,23 @@ class Lowering:
             form = "scalar"
         elif set(named(frame)) != set(named(lowered.layout)) and not symbol:
             form = "part"
-        self.lines.append(Store(statement.target, expr, symbol, cast, form))
+        self.blocks.lines.append(Store(statement.target, expr, symbol, cast, form))
 
     def written_out(self, statement: Assignment) -> Value:
         """``x += y`` on a local, as ``x = x + y``."""
-        variable = self.variables[statement.target].lowered
+        variable = self.blocks.variables[statement.target].lowered
         operation = OPERATIONS[statement.operator]
         own = Read(statement.target, "local", Type(named(variable.layout), variable.dtype))
         return Apply(operation, (own, statement.value), (), statement.type)
 
     def define(self, name: str, value: Value, lowered: Lowered) -> None:
-        fills = {axis: self.fill(value, axis) for axis in self.ragged_axes(value)}
-        scanned = frozenset(axis for axis in value.type.axes if self.holds_last(value, axis))
+        fills = {axis: self.masks.fill(value, axis) for axis in self.masks.ragged_axes(value)}
+        scanned = frozenset(axis for axis in value.type.axes if self.masks.holds_last(value, axis))
         local = lowered
         if not self.context.whole:
-            self.lines.append(Bind(name, lowered.expr, lowered.layout, lowered.dtype))
+            self.blocks.lines.append(Bind(name, lowered.expr, lowered.layout, lowered.dtype))
             local = Lowered(Local(name), lowered.layout, lowered.dtype)
-        self.variables[name] = _Variable(local, fills, scanned)
+        self.blocks.variables[name] = Variable(local, fills, scanned)
 
     # Values
 
@@ -194,8 +122,10 @@ class Lowering:
                 return Lowered(ir.Extent(axis), (), type_.dtype)
             case Positions():
                 return self.positions(value, frame)
-            case Read():
-                return self.read(value)
+            case Read(name=name, storage="local"):
+                return self.blocks.variables[name].lowered
+            case Read(name=name):
+                return self.blocks.block(name)
             case Element(name=name, axes=axes, type=type_):
                 if self.context.whole:
                     return Lowered(ir.Load(name), self.context.layouts[name], type_.dtype)
@@ -215,7 +145,7 @@ class Lowering:
     def cast(self, value: Cast, frame: Layout) -> Lowered:
         inner = value.value
         if isinstance(inner, Read) and inner.storage != "local":
-            self.prepare(inner.name)
+            self.blocks.prepare(inner.name)
         lowered = self.lower(inner, frame)
         dtype = value.type.dtype
         if lowered.dtype == dtype:
@@ -245,49 +175,6 @@ class Lowering:
             case "select":
                 return self.last(value)
 
-    # Reading
-
-    def read(self, value: Read) -> Lowered:
-        name = value.name
-        if value.storage == "local":
-            return self.variables[name].lowered
-        if name in self.constants:
-            return self.constants[name]
-        self.prepare(name)
-        if name in self.variables:
-            return self.variables[name].lowered
-        return Lowered(ir.Load(name), self.context.layouts[name], self.context.dtypes[name])
-
-    def prepare(self, name: str) -> None:
-        """Load a block into a variable when it is read more than once before it is stored."""
-        if name not in self.variables and name not in self.constants and self.reads(name) > 1:
-            self.load(name)
-
-    def reads(self, name: str) -> int:
-        return sum(1 for _ in self.contexts(name))
-
-    def contexts(self, name: str) -> Iterator[str]:
-        """For each read of a block from here to its next store, the type it is read in."""
-        for statement in self.statements[self.position :]:
-            yield from _contexts(statement.value, name)
-            if statement.target == name:
-                return
-
-    def load(self, name: str) -> None:
-        """Bind a block to a variable, in the one type that all its readers want if there is one."""
-        dtypes = set(self.contexts(name))
-        stored = self.context.dtypes[name]
-        dtype = dtypes.pop() if len(dtypes) == 1 else stored
-        expr: Expr = ir.Load(name)
-        if dtype != stored:
-            expr = ir.As(expr, dtype)
-        layout = self.context.layouts[name]
-        lowered = Lowered(Local(name), layout, dtype)
-        fills: dict[str, Fill] = {axis: None for axis in named(layout) if self.is_ragged(axis)}
-        self.variables[name] = _Variable(lowered, fills)
-        is_input = not any(name == statement.target for statement in self.statements)
-        (self.loads if is_input else self.lines).append(Bind(name, expr, layout, dtype))
-
     # Elementwise
 
     def elementwise(self, value: Apply, frame: Layout) -> Lowered:
@@ -304,7 +191,7 @@ class Lowering:
             parts.append(part)
         args = tuple(move(part.expr, part.layout, layout) for part in parts)
         if value.operation.jnp.count("{0}") > 1:
-            args = (self.atomic(args[0], layout, parts[0].dtype), *args[1:])
+            args = (self.blocks.atomic(args[0], layout, parts[0].dtype), *args[1:])
         expr = self.folded(value, args)
         return Lowered(expr, () if isinstance(expr, Literal) else layout, value.type.dtype)
 
@@ -314,28 +201,10 @@ class Lowering:
         if name == "negative" and isinstance(args[0], Literal):
             return Literal(-args[0].value)
         if self.context.whole and not static:
-            simpler = _without_zeros(name, args)
+            simpler = without_zeros(name, args)
             if simpler is not None:
                 return simpler
         return ir.Call(value.operation, args, static=static)
-
-    def atomic(self, expr: Expr, layout: Layout, dtype: str) -> Expr:
-        """A variable for an expression that prints more than once."""
-        if isinstance(expr, Local | Literal):
-            return expr
-        name = self.fresh("x")
-        self.lines.append(Bind(name, expr, layout, dtype))
-        return Local(name)
-
-    def fresh(self, stem: str) -> str:
-        """A new variable name that shadows nothing."""
-        taken = self.context.taken | self.new_names
-        name, count = stem, 1
-        while name in taken:
-            count += 1
-            name = f"{stem}{count}"
-        self.new_names.add(name)
-        return name
 
     # Reductions
 
@@ -350,7 +219,7 @@ class Lowering:
         if operation.name == "mean":
             return self.mean(value, axes)
         identity = operation.identity_for(0, dtype)
-        arg = self.lower(self.protected(value.args[0], axes, identity))
+        arg = self.lower(self.masks.protected(value.args[0], axes, identity))
         if not axes:
             return arg
         return Lowered(self.reduce(operation.name, arg, axes), without(arg.layout, axes), dtype)
@@ -367,7 +236,7 @@ class Lowering:
         return ir.Call(OPERATIONS[name], (arg.expr,), dims)
 
     def mean(self, value: Apply, axes: tuple[str, ...]) -> Lowered:
-        arg = self.lower(self.protected(value.args[0], axes, 0.0))
+        arg = self.lower(self.masks.protected(value.args[0], axes, 0.0))
         layout = without(arg.layout, axes)
         if axes and all(self.context.axes[axis].tile is None for axis in value.axes):
             return Lowered(self.reduce("mean", arg, axes), layout, "float32")
@@ -384,29 +253,15 @@ class Lowering:
             return Lowered(ir.Step(axis), (), "int32")
         dtype = value.args[0].type.dtype
         if dtype == "int32":
-            return self.lower(self.integer_position(value, axis))
+            return self.lower(integer_position(value, self.named_value(value.args[0], "x"), axis))
         arg = self.lower(
-            self.protected(value.args[0], (axis,), operation.identity_for(0, dtype))
+            self.masks.protected(value.args[0], (axis,), operation.identity_for(0, dtype))
         )
         dim = arg.layout.index(axis)
         expr: Expr = ir.Call(operation, (arg.expr,), (dim,))
         if self.context.axes[axis].tile is not None:
             expr = ir.Call(OPERATIONS["add"], (expr, _start(axis)))
         return Lowered(expr, without(arg.layout, (axis,)), "int32")
-
-    def integer_position(self, value: Apply, axis: str) -> Value:
-        """The TPU finds positions of extremes in float32 only; for int32 they are searched for."""
-        extreme = OPERATIONS["max" if value.operation.name == "argmax" else "min"]
-        x = self.named_value(value.args[0], "x")
-        rest = tuple(a for a in x.type.axes if a != axis)
-        top = Apply(extreme, (x,), (axis,), Type(rest, "int32"))
-        found = Apply(OPERATIONS["equal"], (x, top), (), Type(x.type.axes, "bool"))
-        positions = Positions(axis, Type((axis,), "int32"))
-        beyond = Constant(INT32_MAX, Type((), WEAK[0]))
-        candidates = Apply(
-            OPERATIONS["where"], (found, positions, beyond), (), Type(x.type.axes, "int32")
-        )
-        return Apply(OPERATIONS["min"], (candidates,), (axis,), Type(rest, "int32"))
 
     # Contractions
 
@@ -416,13 +271,12 @@ class Lowering:
             return Lowered(Literal(0), (), value.type.dtype)
         axes = self.context.strip(value.axes)
         if not axes or self.is_vector_product(x, y, axes[0]):
-            return self.lower(self.sum_of_products(value))
+            return self.lower(sum_of_products(value))
         axis = axes[0]
         if axis in self.context.ragged:
-            x, y = self.protected(x, (axis,), 0), self.protected(y, (axis,), 0)
+            x, y = self.masks.protected(x, (axis,), 0), self.masks.protected(y, (axis,), 0)
         a, b = self.matrix(self.lower(x)), self.matrix(self.lower(y))
-        layout_a, _, swapped = orient(a.layout, b.layout, axis)
-        if swapped:
+        if orient(a.layout, b.layout, axis)[2]:
             a, b = b, a
         b = self.right_operand(b, axis)
         self.check_product(value, a.layout, b.layout, axes)
@@ -444,17 +298,6 @@ class Lowering:
     def is_vector_product(self, x: Value, y: Value, axis: str) -> bool:
         first, second = (self.context.strip(arg.type.axes) for arg in (x, y))
         return is_vector_product(first, second, axis)
-
-    def sum_of_products(self, value: Apply) -> Value:
-        """A product that is no matrix product, on the vector unit."""
-        dtype = value.type.dtype
-        args = []
-        for arg in value.args:
-            wide = widened(arg.type.dtype) if dtype == "int32" else "float32"
-            args.append(arg if arg.type.dtype == wide else Cast(arg, Type(arg.type.axes, wide)))
-        axes = (*value.type.axes, *value.axes)
-        products = Apply(OPERATIONS["multiply"], tuple(args), (), Type(axes, dtype))
-        return Apply(OPERATIONS["sum"], (products,), value.axes, value.type)
 
     def matrix(self, part: Lowered) -> Lowered:
         """The operand without the unit dimensions that a matrix product has no use for."""
@@ -491,7 +334,7 @@ class Lowering:
                         "KG408",
                         f"dot has {len(names)} {role} axes in a block: {listing(names)}",
                         f"give {listing(names[:-1])} tile 1 and put {pronoun} in the grid",
-                        self.statements[self.position].pointer,
+                        self.blocks.statements[self.blocks.position].pointer,
                         value.span,
                     )
                 )
@@ -505,22 +348,16 @@ class Lowering:
         if self.context.finishes:
             for i, arg in enumerate(args):
                 if axis in arg.type.axes:
-                    args[i] = self.protected(arg, (axis,), value.operation.identity_for(i, dtype))
+                    args[i] = self.masks.protected(
+                        arg, (axis,), value.operation.identity_for(i, dtype)
+                    )
         parts = [self.lower(arg) for arg in args]
         layout = merge([part.layout for part in parts])
         if axis not in layout:  # one position a step: the recurrence itself
-            return self.recurrence(value, args)
+            return self.lower(recurrence(value, args))
         exprs = tuple(move(part.expr, part.layout, layout) for part in parts)
         dim = layout.index(axis) - len(layout)
         return Lowered(ir.Call(value.operation, exprs, (dim,)), layout, dtype)
-
-    def recurrence(self, value: Apply, args: list[Value]) -> Lowered:
-        if value.operation.name == "cumsum":
-            return self.lower(args[0])
-        a, x, h = args
-        axes = tuple(dict.fromkeys((*a.type.axes, *h.type.axes)))
-        decayed = Apply(OPERATIONS["multiply"], (a, h), (), Type(axes, "float32"))
-        return self.lower(Apply(OPERATIONS["add"], (decayed, x), (), value.type))
 
     def shift(self, value: Apply) -> Lowered:
         part, by = self.lower(value.args[0]), self.lower(value.args[1])
@@ -534,163 +371,26 @@ class Lowering:
         arg = value.args[0]
         if self.context.axes[axis].squeezed:
             return self.lower(arg)
-        if axis in self.context.ragged and self.context.finishes and not self.holds_last(arg, axis):
-            return self.lower(self.last_inside(value, axis))
+        if (
+            axis in self.context.ragged
+            and self.context.finishes
+            and not self.masks.holds_last(arg, axis)
+        ):
+            return self.lower(last_inside(value, axis))
         part = self.lower(arg)
         dim = part.layout.index(axis)
         expr = ir.Call(value.operation, (part.expr,), (dim,), along=axis)
         return Lowered(expr, without(part.layout, (axis,)), part.dtype)
 
-    def holds_last(self, value: Value, axis: str) -> bool:
-        """Whether a value repeats its last position outside the extent, as a masked scan does."""
-        match value:
-            case Cast(value=inner):
-                return self.holds_last(inner, axis)
-            case Read(name=name, storage="local"):
-                return axis in self.variables[name].scanned
-            case Apply(operation=operation, axes=axes):
-                if operation.kind == "scan":
-                    return axes == (axis,)
-                varying = [arg for arg in value.args if axis in arg.type.axes]
-                return operation.kind == "elementwise" and bool(varying) and all(
-                    self.holds_last(arg, axis) for arg in varying
-                )
-            case _:
-                return False
-
-    def last_inside(self, value: Apply, axis: str) -> Value:
-        """The value at the last position of the extent, selected by its position."""
-        arg, dtype = value.args[0], value.type.dtype
-        end = Apply(
-            OPERATIONS["subtract"],
-            (Size(axis, Type((), WEAK[0])), Constant(1, Type((), WEAK[0]))),
-            (),
-            Type((), WEAK[0]),
-        )
-        is_last = Apply(
-            OPERATIONS["equal"],
-            (Positions(axis, Type((axis,), "int32")), end),
-            (),
-            Type((axis,), "bool"),
-        )
-        zero = Constant(0, Type((), WEAK[0]))
-        chosen = Apply(OPERATIONS["where"], (is_last, arg, zero), (), Type(arg.type.axes, dtype))
-        return Apply(OPERATIONS["sum"], (chosen,), (axis,), value.type)
-
-    # Masks
-
-    def is_ragged(self, axis: str) -> bool:
-        return axis in self.context.ragged
-
-    def ragged_axes(self, value: Value) -> list[str]:
-        return [axis for axis in value.type.axes if self.is_ragged(axis)]
-
-    def fill(self, value: Value, axis: str, assumed: tuple[str, Fill] | None = None) -> Fill:
-        """What a value holds outside the extent of an axis."""
-        if isinstance(value, Constant):
-            return value.value
-        if axis not in value.type.axes:
-            return "any"
-        match value:
-            case Read(name=name):
-                if assumed is not None and assumed[0] == name:
-                    return assumed[1]
-                variable = self.variables.get(name)
-                return variable.fills.get(axis) if variable else None
-            case Cast(value=inner):
-                return self.fill(inner, axis, assumed)
-            case Apply(operation=operation, args=args) if operation.kind == "elementwise":
-                return operation.fills(tuple(self.fill(arg, axis, assumed) for arg in args))
-            case _:
-                return None
-
-    def protected(self, value: Value, axes: tuple[str, ...], identity: float) -> Value:
-        """The value, or a masked form of it, that holds the identity outside the axes' extents."""
-        for axis in axes:
-            if not self.is_ragged(axis) or self.fill(value, axis) == identity:
-                continue
-            leaf = self.leaf(value, axis, identity)
-            if leaf is not None:
-                self.mask(*leaf, axis)
-            else:
-                value = self.named_value(value, "term")
-                assert isinstance(value, Read)
-                self.mask(value, identity, axis)
-        return value
-
-    def leaf(self, value: Value, axis: str, identity: float) -> tuple[Read, float] | None:
-        """The one block or local to mask, and with what, so that the value holds the identity."""
-        leaves = {
-            part.name: part
-            for part in walk(value)
-            if isinstance(part, Read) and axis in part.type.axes
-        }
-        ragged = [read for read in leaves.values() if self.fill(read, axis) is None]
-        if len(ragged) != 1:
-            return None
-        (read,) = ragged
-        for number in (identity, 0.0, float("-inf"), float("inf")):
-            if _holds(read.type.dtype, number):
-                if self.fill(value, axis, (read.name, number)) == identity:
-                    return read, number
-        return None
-
-    def mask(self, read: Read, fill: float, axis: str) -> None:
-        """Replace what a variable holds outside the extent of an axis."""
-        name = read.name
-        if name not in self.variables:
-            self.load(name)
-        variable = self.variables[name]
-        lowered = variable.lowered
-        masked = ir.Inside(
-            Local(name), lowered.layout.index(axis), axis, fill, lowered.dtype
-        )
-        bind = Bind(name, masked, lowered.layout, lowered.dtype)
-        first = axis not in variable.fills or variable.fills[axis] is None
-        if first and any(load.name == name for load in self.loads):
-            self.tails.setdefault(axis, []).append(bind)
-        elif self.lines and isinstance(tail := self.lines[-1], Tail) and tail.axis == axis:
-            self.lines[-1] = Tail(axis, (*tail.masks, bind))
-        else:
-            self.lines.append(Tail(axis, (bind,)))
-        variable.fills[axis] = fill
-
-    def named_value(self, value: Value, stem: str) -> Value:
+    def named_value(self, value: Value, stem: str) -> Read:
         """The value as a variable of its own."""
-        if isinstance(value, Read) and (value.storage == "local" or value.name in self.variables):
-            return value
         if isinstance(value, Read):
-            self.load(value.name)
+            if value.storage != "local" and value.name not in self.blocks.variables:
+                self.blocks.load(value.name)
             return value
-        name = self.fresh(stem)
+        name = self.blocks.fresh(stem)
         self.define(name, value, self.lower(value))
         return Read(name, "local", value.type, value.span)
-
-
-def _without_zeros(name: str, args: tuple[Expr, ...]) -> Expr | None:
-    """A sum or product with the zero that an empty axis leaves, simplified; 0 / 0 counts as 0."""
-    zeros = [isinstance(arg, Literal) and arg.value == 0 for arg in args]
-    if name == "add" and any(zeros):
-        return args[1] if zeros[0] else args[0]
-    if name == "subtract" and zeros[1]:
-        return args[0]
-    if (name == "multiply" and any(zeros)) or (name in ("divide", "square") and zeros[0]):
-        return Literal(0)
-    return None
-
-
-def _contexts(value: Value, name: str) -> Iterator[str]:
-    """The types in which a value reads a block: as stored, or as a cast right around it wants."""
-    if isinstance(value, Read):
-        if value.name == name:
-            yield value.type.dtype
-        return
-    if isinstance(value, Cast) and isinstance(value.value, Read):
-        if value.value.name == name:
-            yield value.type.dtype
-        return
-    for child in children(value):
-        yield from _contexts(child, name)
 
 
 def _is_flexible(value: Value) -> bool:
@@ -699,16 +399,6 @@ def _is_flexible(value: Value) -> bool:
     return any(isinstance(leaf, Positions) for leaf in leaves) and all(
         isinstance(leaf, Positions | Constant | Size) for leaf in leaves
     )
-
-
-def _holds(dtype: str, number: float) -> bool:
-    """Whether an element type can hold a fill."""
-    kind = DTYPES[dtype].kind
-    if kind == "bool":
-        return isinstance(number, bool)
-    if kind == "float":
-        return number == 0 or DTYPES[dtype].bits > 8
-    return number == 0 or (DTYPES[dtype].bits == 32 and abs(number) < float("inf"))
 
 
 def _start(axis: str) -> Expr:

@@ -82,11 +82,7 @@ def _reduction_order(spec: KernelSpec) -> list[Diagnostic]:
     if tuple(spec.grid) == legal:
         return []
     first = next(axis for axis in spec.grid if axis in spec.reduction)
-    after = [
-        axis
-        for axis in spec.grid[spec.grid.index(first) :]
-        if axis not in spec.reduction
-    ]
+    after = [axis for axis in spec.grid[spec.grid.index(first) :] if axis not in spec.reduction]
     return [
         Diagnostic(
             "KG305",

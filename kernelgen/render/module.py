@@ -9,8 +9,9 @@ from kernelgen.plan.budget import sizes
 from kernelgen.plan.model import Axis, Operand, Plan
 from kernelgen.plan.targets import MIB
 from kernelgen.render import wrapper
-from kernelgen.render.printer import Printer
+from kernelgen.render.printer import Printer, shape_text
 from kernelgen.render.wrapper import WIDTH
+
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
@@ -203,7 +204,7 @@ def call(plan: Plan) -> Call:
 
 
 def _compiler_params(plan: Plan) -> list[str]:
-    roles = wrapper.shape_text([f'"{plan.axes[name].role}"' for name in plan.grid])
+    roles = shape_text([f'"{plan.axes[name].role}"' for name in plan.grid])
     params = [f"dimension_semantics={roles}"]
     if plan.vmem_limit_bytes is not None:
         params.append(f"vmem_limit_bytes={plan.vmem_limit_bytes // MIB} * 2**20")

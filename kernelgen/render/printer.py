@@ -112,7 +112,11 @@ class Printer:
         value = self.expr(store.value)
         if store.form == "scalar":
             zero = value[0] == "0"
-            return f"jnp.zeros({shape}, {dtype})" if zero else f"jnp.full({shape}, {value[0]}, {dtype})"
+            return (
+                f"jnp.zeros({shape}, {dtype})"
+                if zero
+                else f"jnp.full({shape}, {value[0]}, {dtype})"
+            )
         if store.form == "part":
             view = shape_text([axis or "1" for axis in operand.view])
             value = f"jnp.broadcast_to({value[0]}, {view})", ATOM
