@@ -6,10 +6,10 @@ with libtpu (v4 to tpu7x).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kernelgen.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DType:
     """One element type.
 

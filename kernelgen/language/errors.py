@@ -10,9 +10,10 @@ Like the operation table, this module is given NumPy instead of importing it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple, Protocol
+
+from kernelgen.records import record
 
 
 class Interval(Protocol):
@@ -35,7 +36,7 @@ class Ends(NamedTuple):
     unknown: Any = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ErrorRule:
     """One row's rule.
 

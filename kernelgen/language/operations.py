@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from kernelgen.language import errors
 from kernelgen.language.dtypes import DTYPES, INT32_MAX, INT32_MIN, promoted, widened
+from kernelgen.records import record
 
 Kind = Literal["elementwise", "reduction", "contraction", "scan", "shift", "select"]
 """How an operation treats axes.
@@ -200,7 +200,7 @@ def _infinite(function: Callable[..., float], signs: tuple[int, int]) -> Fills:
     return fill
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operation:
     """One row of the table.
 

@@ -7,12 +7,13 @@ later stages may look for equal subexpressions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from kernelgen.diagnostics import Pointer
 from kernelgen.language.operations import WEAK, Operation
 from kernelgen.language.syntax import Span
+from kernelgen.records import record
 
 Phase = Literal["init", "step", "finish"]
 PHASES: tuple[Phase, ...] = ("init", "step", "finish")
@@ -20,7 +21,7 @@ PHASES: tuple[Phase, ...] = ("init", "step", "finish")
 Storage = Literal["input", "scratch", "local"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Type:
     """The named axes a value varies along, in order of appearance, and its element type."""
 
@@ -28,7 +29,7 @@ class Type:
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Constant:
     """A number; infinities are floats."""
 
@@ -37,7 +38,7 @@ class Constant:
     span: Span = field(default=(0, 0), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Size:
     """``size(axis)``: the full extent of an axis, known when the kernel is traced."""
 
@@ -46,7 +47,7 @@ class Size:
     span: Span = field(default=(0, 0), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Positions:
     """``index(axis)``: the global positions along an axis, int32."""
 
@@ -55,7 +56,7 @@ class Positions:
     span: Span = field(default=(0, 0), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Read:
     """The current tile of an input or scratch buffer, or a local."""
 
@@ -65,7 +66,7 @@ class Read:
     span: Span = field(default=(0, 0), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Element:
     """``name[i, j]``: one scalar of an SMEM input, at the positions of the subscripted axes."""
 
@@ -75,7 +76,7 @@ class Element:
     span: Span = field(default=(0, 0), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cast:
     """``cast(x, dtype)``, or a widening that the typing of an operation asks for."""
 
@@ -84,7 +85,7 @@ class Cast:
     span: Span = field(default=(0, 0), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Apply:
     """An operation of the table applied to values, along ``axes`` where it names some."""
 
@@ -98,7 +99,7 @@ class Apply:
 Value = Constant | Size | Positions | Read | Element | Cast | Apply
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Assignment:
     """One statement: ``target operator= value``.
 
@@ -121,7 +122,7 @@ class Assignment:
     target_span: Span = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Program:
     """The three phases of a body.
 

@@ -21,9 +21,9 @@ cannot carry Python into a generated module.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from kernelgen.diagnostics import Diagnostic, KernelgenError, Pointer
+from kernelgen.records import record
 
 Span = tuple[int, int]
 
@@ -37,7 +37,7 @@ MAX_DIGITS = 40
 """Characters in one number: more than any float64 or int64 needs."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Number:
     """A literal; an ``int`` when it is written without point and exponent."""
 
@@ -45,7 +45,7 @@ class Number:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Name:
     """A bare name: operand, scratch buffer, local, axis, dtype or constant."""
 
@@ -53,7 +53,7 @@ class Name:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """An operation applied to arguments; operators are calls of their table names."""
 
@@ -63,7 +63,7 @@ class Call:
     name_span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Subscript:
     """``name[i, j]``: a scalar read from an SMEM operand."""
 
@@ -76,7 +76,7 @@ class Subscript:
 Expression = Number | Name | Call | Subscript
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Statement:
     """``target = value``, or ``target += value`` with ``operator`` naming the operation."""
 
@@ -114,7 +114,7 @@ _SPELLINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Token:
     kind: str
     text: str
@@ -157,7 +157,7 @@ class _Parser:
             match = _TOKEN.match(text, at)
             if match is None:
                 hint = _SPELLINGS.get(text[at], "")
-                raise self.error(f"unexpected character {ascii(text[at])}", (at, at + 1), hint)
+                raise self.error(f"unexpected character {text[at]!a}", (at, at + 1), hint)
             if match.lastgroup == "number" and match.end() - at > MAX_DIGITS:
                 raise self.error("number too long", match.span(), f"at most {MAX_DIGITS} digits")
             if match.lastgroup != "space":

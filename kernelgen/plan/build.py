@@ -9,6 +9,7 @@ from kernelgen.diagnostics import Diagnostic, KernelgenError
 from kernelgen.language import check
 from kernelgen.language.program import Apply, Assignment, Program, walk
 from kernelgen.plan.budget import check_memory, smem_bytes, vmem_limit, vmem_map
+from kernelgen.plan.context import Context, Lowered
 from kernelgen.plan.cost import cost
 from kernelgen.plan.ir import Bind, Literal, Statement, Store, locals_of
 from kernelgen.plan.legality import (
@@ -18,7 +19,6 @@ from kernelgen.plan.legality import (
     check_dtypes,
     check_memory_spaces,
 )
-from kernelgen.plan.context import Context, Lowered
 from kernelgen.plan.lower import Lowering
 from kernelgen.plan.model import Axis, Operand, Phases, Plan
 from kernelgen.plan.names import taken

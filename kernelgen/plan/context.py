@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kernelgen.plan.ir import Expr, Layout
 from kernelgen.plan.model import Axis
+from kernelgen.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Context:
     """What lowering knows about a kernel.
 
@@ -37,7 +36,7 @@ class Context:
         return tuple(axis for axis in axes if not self.axes[axis].squeezed)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lowered:
     """An expression, the dimensions it has, and its element type."""
 

@@ -6,10 +6,10 @@ Axes whose tile is 1 have been squeezed away and have no dimension at all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal as Literal_
 
 from kernelgen.language.operations import Operation
+from kernelgen.records import record
 
 Form = Literal_["block", "part", "scalar"]
 
@@ -17,35 +17,35 @@ Layout = tuple[str | None, ...]
 """The dimensions of a value, outermost first."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Literal:
     """A number that Python knows when the kernel is traced."""
 
     value: int | float | bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Extent:
     """The size of an axis: a Python integer when the kernel is traced."""
 
     axis: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Local:
     """A Python variable of the kernel."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Load:
     """The whole block of an operand or scratch buffer."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scalar:
     """One element of an SMEM operand, at the grid positions of the subscripted axes."""
 
@@ -53,14 +53,14 @@ class Scalar:
     axes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Step:
     """The grid position along an axis: ``pl.program_id``."""
 
     axis: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """An operation of the table, printed from its row.
 
@@ -74,7 +74,7 @@ class Call:
     static: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Dot:
     """A contraction on the matrix unit with a 32-bit result.
 
@@ -90,7 +90,7 @@ class Dot:
     highest: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class As:
     """Conversion to an element type."""
 
@@ -98,7 +98,7 @@ class As:
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Positions:
     """Global positions along an axis, as a block that varies along one dimension only."""
 
@@ -106,7 +106,7 @@ class Positions:
     layout: Layout
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Permute:
     """Dimensions in another order."""
 
@@ -114,7 +114,7 @@ class Permute:
     order: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Expand:
     """Unit dimensions inserted at ``dims`` of the result."""
 
@@ -122,7 +122,7 @@ class Expand:
     dims: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Squeeze:
     """Unit dimensions removed."""
 
@@ -130,7 +130,7 @@ class Squeeze:
     dims: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Extract:
     """The one element of a block without axes, as a scalar."""
 
@@ -138,7 +138,7 @@ class Extract:
     rank: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Inside:
     """``value`` at positions inside the extent of an axis, ``fill`` at the others.
 
@@ -158,7 +158,7 @@ Expr = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bind:
     """``name = value``, a block with the given dimensions and element type."""
 
@@ -168,7 +168,7 @@ class Bind:
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Store:
     """``ref[...] operator= value``, cast to the buffer's element type when ``cast`` is set.
 
@@ -183,7 +183,7 @@ class Store:
     form: Form = "block"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tail:
     """Statements that only run in a trace where the tile does not divide the axis."""
 

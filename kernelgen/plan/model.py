@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from kernelgen.language.program import Program
 from kernelgen.plan.ir import Layout, Statement
+from kernelgen.records import record
 from kernelgen.spec import KernelSpec
 
 Role = Literal["parallel", "arbitrary", "whole"]
 """How an axis is walked: in any order, in order, or in one block."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Axis:
     """An axis and its place in the schedule.
 
@@ -44,7 +44,7 @@ class Axis:
         return self.name if self.tile is None else f"block_{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operand:
     """An input, output or scratch buffer as the kernel sees it.
 
@@ -79,7 +79,7 @@ class Operand:
         return self.view != self.axes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Phases:
     """The lowered body."""
 
@@ -88,7 +88,7 @@ class Phases:
     finish: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cost:
     """Work of one call, as sums of ``(factor, axes)``: the factor times the axes' sizes."""
 
@@ -96,7 +96,7 @@ class Cost:
     transcendentals: tuple[tuple[int, tuple[str, ...]], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Memory:
     """Bytes that the kernel needs on one generation at the default tiles."""
 
@@ -106,7 +106,7 @@ class Memory:
     smem_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Buffer:
     """One line of the VMEM map: a block, a scratch buffer or the kernel's intermediates."""
 
@@ -117,7 +117,7 @@ class Buffer:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Plan:
     """A kernel, scheduled.
 

@@ -5,12 +5,12 @@ Measured with libtpu's ahead-of-time compiler; see ``pltpu.get_tpu_info_for_chip
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kernelgen.records import record
 
 MIB = 2**20
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target:
     """One TPU generation.
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
 
 from kernelgen.plan.budget import sizes
 from kernelgen.plan.model import Axis, Operand, Plan
 from kernelgen.plan.targets import MIB
+from kernelgen.records import record
 from kernelgen.render import wrapper
 from kernelgen.render.printer import Printer, shape_text
 from kernelgen.render.wrapper import WIDTH
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kernel:
     """The kernel function."""
 
@@ -29,7 +29,7 @@ class Kernel:
     bound: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """The public function around the kernel."""
 
@@ -55,7 +55,7 @@ class Call:
     reshaped: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Module:
     """A module: what its templates may name."""
 
