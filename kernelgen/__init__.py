@@ -14,8 +14,6 @@ What is wrong with a spec is raised as :class:`KernelgenError`, with every findi
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from .api import check, diff, json_schema, load, loads, plan, plans, render, validate, write
     from .diagnostics import Diagnostic, KernelgenError
     from .emit import Verdict, Written
-    from .plan.model import Plan
+    from .planner.model import Plan
     from .project import ProjectError
     from .spec import KernelSpec
 
@@ -53,7 +51,7 @@ _HOMES = {
     "Diagnostic": "diagnostics",
     "KernelgenError": "diagnostics",
     "KernelSpec": "spec",
-    "Plan": "plan.model",
+    "Plan": "planner.model",
     "ProjectError": "project",
     "Verdict": "emit",
     "Written": "emit",
@@ -71,17 +69,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(set(globals()) | set(__all__))
-
-
-class _Package(ModuleType):
-    """``kernelgen.plan`` and ``kernelgen.render`` are calls, and also the packages of two stages.
-
-    Importing a submodule binds its name in the package; the calls have to win.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in __all__ and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -19,7 +19,7 @@ from .emit import Job, Verdict, Written
 from .header import header_for
 
 if TYPE_CHECKING:
-    from .plan.model import Plan
+    from .planner.model import Plan
     from .source import Source
     from .spec import KernelSpec
 
@@ -79,7 +79,7 @@ def plan(spec: KernelSpec, targets: Sequence[str] | None = None) -> Plan:
     Raises:
         KernelgenError: With every finding, each with its position.
     """
-    from .plan import build
+    from .planner import build
 
     try:
         return build(spec, None if targets is None else tuple(targets))
@@ -132,7 +132,7 @@ def render(plan: Plan, templates: StrPath | None = None) -> str:
 
 
 def _body(plan: Plan, templates: Path | None) -> str:
-    from .render import body
+    from .renderer import body
 
     if templates is None:
         return body(plan)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .diagnostics import listing
 
 if TYPE_CHECKING:
-    from .plan.model import Axis, Operand, Plan
+    from .planner.model import Axis, Operand, Plan
 
 _ROLES = {"parallel": "in any order", "arbitrary": "in order", "whole": "one block"}
 

@@ -51,7 +51,7 @@ class Stages:
 @pytest.fixture(name="stages")
 def stages_fixture(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stages]:
     stand_ins = Stages()
-    for module, name in (("plan", "build"), ("render", "body")):
+    for module, name in (("planner", "build"), ("renderer", "body")):
         package = importlib.import_module(f"kernelgen.{module}")
         monkeypatch.setattr(package, name, getattr(stand_ins, name), raising=False)
     yield stand_ins

@@ -336,7 +336,7 @@ def test_a_broken_template_of_the_user_is_a_finding(project: Path) -> None:
         black.InvalidInput("Cannot parse: 1:2: x ="),
     )
     for error in errors:
-        package = importlib.import_module("kernelgen.render")
+        package = importlib.import_module("kernelgen.renderer")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(package, "body", lambda plan, templates, e=error: raise_(e))
             with pytest.raises(KernelgenError) as caught:
@@ -353,7 +353,7 @@ def raise_(error: Exception) -> str:
 def test_the_generator_digest_covers_code_and_templates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = ["spec.py", "language/syntax.py", "plan/build.py", "render/body.py", "emit.py"]
+    files = ["spec.py", "language/syntax.py", "planner/build.py", "renderer/body.py", "emit.py"]
     for name in files:
         (tmp_path / "pkg" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "pkg" / name).write_bytes(b"x = 1\n")
@@ -381,7 +381,7 @@ def test_the_generator_digest_covers_code_and_templates(
 
 RENDER = """
 import importlib, sys, types
-plan, render = (importlib.import_module(f"kernelgen.{n}") for n in ("plan", "render"))
+plan, render = (importlib.import_module(f"kernelgen.{n}") for n in ("planner", "renderer"))
 plan.build = lambda spec, targets=None: types.SimpleNamespace(spec=spec)
 render.body = lambda plan, templates=None: (
     f'"TILE {plan.spec.axes["m"].tile}"\\n' + "x = 1  # padding\\n" * 20_000

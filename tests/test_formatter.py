@@ -12,7 +12,7 @@ import pytest
 from kernelgen import formatter
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("kernelgen/render", "generated")
+FOLDERS = ("kernelgen/renderer", "generated")
 MODULES = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.py"))]
 
 UNUSUAL = {

@@ -8,21 +8,21 @@ from dataclasses import replace
 from kernelgen.diagnostics import Diagnostic, KernelgenError
 from kernelgen.language import check
 from kernelgen.language.program import Apply, Assignment, Program, walk
-from kernelgen.plan.budget import check_memory, smem_bytes, vmem_limit, vmem_map
-from kernelgen.plan.context import Context, Lowered
-from kernelgen.plan.cost import cost
-from kernelgen.plan.ir import Bind, Literal, Statement, Store, locals_of
-from kernelgen.plan.legality import (
+from kernelgen.planner.budget import check_memory, smem_bytes, vmem_limit, vmem_map
+from kernelgen.planner.context import Context, Lowered
+from kernelgen.planner.cost import cost
+from kernelgen.planner.ir import Bind, Literal, Statement, Store, locals_of
+from kernelgen.planner.legality import (
     check_accumulators,
     check_blocks,
     check_dots,
     check_dtypes,
     check_memory_spaces,
 )
-from kernelgen.plan.lower import Lowering
-from kernelgen.plan.model import Axis, Operand, Phases, Plan
-from kernelgen.plan.names import taken
-from kernelgen.plan.schedule import check_grid, plan_axes, plan_operands
+from kernelgen.planner.lower import Lowering
+from kernelgen.planner.model import Axis, Operand, Phases, Plan
+from kernelgen.planner.names import taken
+from kernelgen.planner.schedule import check_grid, plan_axes, plan_operands
 from kernelgen.spec import KernelSpec
 
 

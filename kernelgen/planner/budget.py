@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kernelgen.diagnostics import Diagnostic
 from kernelgen.language.dtypes import DTYPES
-from kernelgen.plan.intermediates import peak_bytes
-from kernelgen.plan.ir import Layout
-from kernelgen.plan.model import Axis, Buffer, Memory, Operand, Phases
-from kernelgen.plan.targets import MIB, TARGETS
+from kernelgen.planner.intermediates import peak_bytes
+from kernelgen.planner.ir import Layout
+from kernelgen.planner.model import Axis, Buffer, Memory, Operand, Phases
+from kernelgen.planner.targets import MIB, TARGETS
 from kernelgen.spec import KernelSpec
 
 LANES = 128

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelgen.plan.model import Plan
+from kernelgen.planner.model import Plan
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -26,7 +26,7 @@ def body(plan: Plan, templates: Path | None = None) -> str:
     """
     import black
 
-    from kernelgen.render.module import module
+    from kernelgen.renderer.module import module
 
     if templates not in _environments:
         _environments[templates] = _environment(templates)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernelgen.language.dtypes import INT32_MAX, widened
 from kernelgen.language.operations import OPERATIONS, WEAK_INT
 from kernelgen.language.program import Apply, Cast, Constant, Positions, Size, Type, Value
-from kernelgen.plan.ir import Expr, Literal
+from kernelgen.planner.ir import Expr, Literal
 
 
 def integer_position(value: Apply, x: Value, axis: str) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from kernelgen.language.program import Program
-from kernelgen.plan.ir import Layout, Statement
+from kernelgen.planner.ir import Layout, Statement
 from kernelgen.records import record
 from kernelgen.spec import KernelSpec
 

@@ -1,6 +1,6 @@
 """How a kernel runs: grid, blocks, masks and memory, decided and frozen."""
 
-from kernelgen.plan.build import build
-from kernelgen.plan.model import Plan
+from kernelgen.planner.build import build
+from kernelgen.planner.model import Plan
 
 __all__ = ["Plan", "build"]

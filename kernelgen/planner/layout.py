@@ -19,7 +19,7 @@ from kernelgen.language.program import (
     Type,
     Value,
 )
-from kernelgen.plan.ir import Expand, Expr, Layout, Permute, Squeeze
+from kernelgen.planner.ir import Expand, Expr, Layout, Permute, Squeeze
 
 
 def row(axes: Sequence[str]) -> Layout:

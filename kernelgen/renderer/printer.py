@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from kernelgen.language.dtypes import DTYPES, widened
 from kernelgen.language.operations import ATOM, BITAND, BITOR, POWER, SUM, TERM, UNARY
-from kernelgen.plan import ir
-from kernelgen.plan.ir import Bind, Expr, Store, Tail
-from kernelgen.plan.model import Axis, Plan
-from kernelgen.plan.names import names_of, unused
+from kernelgen.planner import ir
+from kernelgen.planner.ir import Bind, Expr, Store, Tail
+from kernelgen.planner.model import Axis, Plan
+from kernelgen.planner.names import names_of, unused
 
 Text = tuple[str, int]
 """Source of an expression and how tightly it binds."""

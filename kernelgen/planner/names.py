@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kernelgen.language.program import Program
-from kernelgen.plan.model import Axis, Plan
+from kernelgen.planner.model import Axis, Plan
 
 
 def unused(name: str, taken: set[str]) -> str:

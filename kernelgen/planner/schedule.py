@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kernelgen.diagnostics import Diagnostic, listing
 from kernelgen.language.program import Program
-from kernelgen.plan.ir import Layout
-from kernelgen.plan.layout import Layouts
-from kernelgen.plan.model import Axis, Operand, Role
-from kernelgen.plan.names import unused
+from kernelgen.planner.ir import Layout
+from kernelgen.planner.layout import Layouts
+from kernelgen.planner.model import Axis, Operand, Role
+from kernelgen.planner.names import unused
 from kernelgen.spec import KernelSpec
 from kernelgen.spec import Operand as SpecOperand
 

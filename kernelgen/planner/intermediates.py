@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kernelgen.language.dtypes import DTYPES
-from kernelgen.plan.ir import (
+from kernelgen.planner.ir import (
     As,
     Bind,
     Call,

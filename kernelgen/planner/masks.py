@@ -11,9 +11,9 @@ from collections.abc import Callable
 from kernelgen.language.dtypes import DTYPES
 from kernelgen.language.operations import Fill
 from kernelgen.language.program import Apply, Cast, Constant, Read, Value, walk
-from kernelgen.plan import ir
-from kernelgen.plan.blocks import Blocks
-from kernelgen.plan.ir import Bind, Local, Tail
+from kernelgen.planner import ir
+from kernelgen.planner.blocks import Blocks
+from kernelgen.planner.ir import Bind, Local, Tail
 
 
 class Masks:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import textwrap
 
-from kernelgen.plan.budget import sizes
-from kernelgen.plan.model import Axis, Operand, Plan
-from kernelgen.plan.targets import MIB
+from kernelgen.planner.budget import sizes
+from kernelgen.planner.model import Axis, Operand, Plan
+from kernelgen.planner.targets import MIB
 from kernelgen.records import record
-from kernelgen.render import wrapper
-from kernelgen.render.printer import Printer, shape_text
-from kernelgen.render.wrapper import WIDTH
+from kernelgen.renderer import wrapper
+from kernelgen.renderer.printer import Printer, shape_text
+from kernelgen.renderer.wrapper import WIDTH
 
 
 @record

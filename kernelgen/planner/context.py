@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kernelgen.plan.ir import Expr, Layout
-from kernelgen.plan.model import Axis
+from kernelgen.planner.ir import Expr, Layout
+from kernelgen.planner.model import Axis
 from kernelgen.records import record
 
 

@@ -20,11 +20,11 @@ from kernelgen.language.program import (
     is_static,
     walk,
 )
-from kernelgen.plan import ir
-from kernelgen.plan.blocks import Blocks, Variable
-from kernelgen.plan.context import Context, Lowered
-from kernelgen.plan.ir import Bind, Expr, Layout, Literal, Local, Statement, Store
-from kernelgen.plan.layout import (
+from kernelgen.planner import ir
+from kernelgen.planner.blocks import Blocks, Variable
+from kernelgen.planner.context import Context, Lowered
+from kernelgen.planner.ir import Bind, Expr, Layout, Literal, Local, Statement, Store
+from kernelgen.planner.layout import (
     contraction,
     is_vector_product,
     merge,
@@ -35,8 +35,8 @@ from kernelgen.plan.layout import (
     row,
     without,
 )
-from kernelgen.plan.masks import Masks
-from kernelgen.plan.rewrite import (
+from kernelgen.planner.masks import Masks
+from kernelgen.planner.rewrite import (
     integer_position,
     last_inside,
     recurrence,

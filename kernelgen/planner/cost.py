@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelgen.language.program import Apply, Program, is_static, walk
-from kernelgen.plan.model import Cost
+from kernelgen.planner.model import Cost
 
 Terms = dict[tuple[str, ...], int]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from kernelgen.language.operations import Fill
 from kernelgen.language.program import Assignment, Cast, Read, Value, children
-from kernelgen.plan import ir
-from kernelgen.plan.context import Context, Lowered
-from kernelgen.plan.ir import Bind, Expr, Layout, Literal, Local, Statement, Tail, locals_of
-from kernelgen.plan.layout import named
+from kernelgen.planner import ir
+from kernelgen.planner.context import Context, Lowered
+from kernelgen.planner.ir import Bind, Expr, Layout, Literal, Local, Statement, Tail, locals_of
+from kernelgen.planner.layout import named
 
 
 @dataclass(slots=True)

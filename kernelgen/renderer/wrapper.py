@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kernelgen.diagnostics import listing
 from kernelgen.language.dtypes import DTYPES
-from kernelgen.plan.ir import Layout
-from kernelgen.plan.model import Axis, Operand, Plan
-from kernelgen.render.printer import Printer, jnp_dtype, shape_text
+from kernelgen.planner.ir import Layout
+from kernelgen.planner.model import Axis, Operand, Plan
+from kernelgen.renderer.printer import Printer, jnp_dtype, shape_text
 
 WIDTH = 88
 """Columns of a generated line, black's default."""

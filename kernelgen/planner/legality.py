@@ -8,9 +8,9 @@ from __future__ import annotations
 from kernelgen.diagnostics import Diagnostic, Pointer, listing
 from kernelgen.language.dtypes import DTYPES, REFUSED
 from kernelgen.language.program import Apply, Assignment, Program, walk
-from kernelgen.plan.model import Operand
-from kernelgen.plan.schedule import sections
-from kernelgen.plan.targets import TARGETS
+from kernelgen.planner.model import Operand
+from kernelgen.planner.schedule import sections
+from kernelgen.planner.targets import TARGETS
 from kernelgen.spec import KernelSpec
 
 LANES = 128
