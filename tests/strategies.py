@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kernelgen.language.dtypes import INT32_MAX
-from kernelgen.language.operations import OPERATIONS, arithmetic, comparison, real
+from kernelgen.language.operations import OPERATIONS
+from kernelgen.language.types import arithmetic, comparison, real
 
 Draw = Any
 """Hypothesis' draw function."""

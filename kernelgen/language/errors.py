@@ -157,9 +157,7 @@ def first_smallest(np: Any, evaluate: Callable[..., Any], x: Interval, axis: int
     return _positions(np, evaluate, x, leaders, axis)
 
 
-def _positions(
-    np: Any, evaluate: Callable[..., Any], x: Interval, leaders: Any, axis: int
-) -> Ends:
+def _positions(np: Any, evaluate: Callable[..., Any], x: Interval, leaders: Any, axis: int) -> Ends:
     extent = leaders.shape[axis]
     certain = np.all(~leaders | (x.lo == x.hi), axis)
     single = evaluate(x.lo, axis)

@@ -15,7 +15,21 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from kernelgen.language import errors
-from kernelgen.language.dtypes import DTYPES, INT32_MAX, INT32_MIN, promoted, widened
+from kernelgen.language.dtypes import DTYPES, INT32_MAX, INT32_MIN
+from kernelgen.language.fills import Fills, exponential, infinite, keeps_zero, known, unknown
+from kernelgen.language.types import (
+    Typing,
+    arithmetic,
+    comparison,
+    conditional,
+    counting,
+    logical,
+    ordering,
+    position,
+    product,
+    real,
+    widening,
+)
 from kernelgen.records import record
 
 Kind = Literal["elementwise", "reduction", "contraction", "scan", "shift", "select"]
@@ -28,176 +42,6 @@ scan: a running combination along the named axis, which stays.
 shift: moves positions along the named axis, which stays.
 select: one position along the named axis, which goes.
 """
-
-WEAK_INT = "weak int"
-WEAK_FLOAT = "weak float"
-WEAK = (WEAK_INT, WEAK_FLOAT)
-"""Numbers known when a kernel is traced (literals, ``size``): they take the type of what they meet."""
-
-Typing = Callable[[tuple[str, ...]], tuple[tuple[str, ...], str]]
-"""From the operands' element types to those they are converted to, and the result's.
-
-Raises TypeError with a message for the user when the operands do not fit.
-"""
-
-
-def _strong(dtypes: tuple[str, ...]) -> list[str]:
-    return [dtype for dtype in dtypes if dtype not in WEAK]
-
-
-def _no_bool(dtypes: tuple[str, ...]) -> None:
-    if "bool" in dtypes:
-        raise TypeError("a boolean is no number: choose with where(condition, a, b)")
-
-
-def _common(dtypes: tuple[str, ...]) -> str:
-    strong = _strong(dtypes)
-    if not strong:
-        return WEAK_FLOAT if WEAK_FLOAT in dtypes else WEAK_INT
-    if WEAK_FLOAT in dtypes:
-        strong.append("float32")
-    return promoted(strong)
-
-
-def _converted(dtypes: tuple[str, ...], to: str) -> tuple[str, ...]:
-    """Weak numbers stay as they are: they take the other operand's type by themselves."""
-    return tuple(dtype if dtype in WEAK else to for dtype in dtypes)
-
-
-def arithmetic(dtypes: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """Numbers to the common 32-bit type."""
-    _no_bool(dtypes)
-    common = _common(dtypes)
-    return _converted(dtypes, common), common
-
-
-def real(dtypes: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """Numbers to float32."""
-    _no_bool(dtypes)
-    result = "float32" if _strong(dtypes) else WEAK_FLOAT
-    return _converted(dtypes, "float32"), result
-
-
-def comparison(dtypes: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """Numbers to a boolean."""
-    operands, _ = arithmetic(dtypes)
-    return operands, "bool"
-
-
-def logical(dtypes: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """Booleans to a boolean."""
-    if set(dtypes) != {"bool"}:
-        raise TypeError("needs booleans: compare the value first, as in x > 0")
-    return dtypes, "bool"
-
-
-def conditional(dtypes: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """A boolean and two numbers to the numbers' common 32-bit type."""
-    if dtypes[0] != "bool":
-        raise TypeError("its first argument is a condition: compare, as in x > 0")
-    operands, result = arithmetic(dtypes[1:])
-    return ("bool", *operands), result
-
-
-def counting(dtypes: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """A number to its 32-bit type; a boolean counts as 0 or 1."""
-    (dtype,) = dtypes
-    result = "int32" if dtype == "bool" else widened(dtype)
-    return (result,), result
-
-
-def ordering(dtypes: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """A number to its 32-bit type."""
-    _no_bool(dtypes)
-    (dtype,) = dtypes
-    return (widened(dtype),), widened(dtype)
-
-
-def position(dtypes: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """A number to an int32 position."""
-    return ordering(dtypes)[0], "int32"
-
-
-def product(dtypes: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """Two operands as stored to their 32-bit sum of products.
-
-    The matrix unit multiplies narrow types as they are; two different float types would make it
-    round the wider one, so the narrower is widened (exactly) first.
-    """
-    x, y = dtypes
-    for dtype in dtypes:
-        if dtype in ("bool", "int32", *WEAK):
-            raise TypeError(f"the matrix unit does not multiply {dtype}: cast it to float32")
-    kinds = {DTYPES[x].kind, DTYPES[y].kind}
-    if kinds == {"int"}:
-        if x != y:
-            raise TypeError(f"the matrix unit does not multiply {x} by {y}: cast one of them")
-        return dtypes, "int32"
-    if kinds == {"float", "int"}:
-        if {x, y} == {"bfloat16", "int8"} or {x, y} == {"bfloat16", "int4"}:
-            return ("bfloat16", "bfloat16"), "float32"
-        return ("float32", "float32"), "float32"
-    wider = x if DTYPES[x].bits >= DTYPES[y].bits else y
-    if x != y and DTYPES[wider].bits == 8:
-        wider = "bfloat16"
-    return (wider, wider), "float32"
-
-
-def widening(dtypes: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """Any type to itself, at 32 bits."""
-    operands = tuple(dtype if dtype in WEAK else widened(dtype) for dtype in dtypes)
-    return operands, operands[0]
-
-
-Fill = float | Literal["any"] | None
-"""What a value holds outside an axis's extent: a known number, any number that is no NaN or
-infinity (``"any"``: the value does not vary along the axis), or nothing to rely on (None)."""
-
-Fills = Callable[[tuple[Fill, ...]], Fill]
-"""From what the operands hold outside the extent to what the result holds there."""
-
-
-def _unknown(fills: tuple[Fill, ...]) -> Fill:
-    return None
-
-
-def _keeps_zero(fills: tuple[Fill, ...]) -> Fill:
-    return 0.0 if fills[0] == 0 else None
-
-
-def _exp_fill(fills: tuple[Fill, ...]) -> Fill:
-    return {-math.inf: 0.0, 0.0: 1.0}.get(fills[0]) if isinstance(fills[0], float | int) else None
-
-
-def _numbers(fills: tuple[Fill, ...]) -> list[float]:
-    return [fill for fill in fills if isinstance(fill, float | int)]
-
-
-def _known(function: Callable[..., float]) -> Fills:
-    """The function of known numbers, where it is a number itself."""
-
-    def fill(fills: tuple[Fill, ...]) -> Fill:
-        numbers = _numbers(fills)
-        if len(numbers) < len(fills):
-            return None
-        result = function(*numbers)
-        return None if math.isnan(result) else result
-
-    return fill
-
-
-def _infinite(function: Callable[..., float], signs: tuple[int, int]) -> Fills:
-    """A sum: an infinite term decides it whatever finite number the other is."""
-    both = _known(function)
-
-    def fill(fills: tuple[Fill, ...]) -> Fill:
-        for i, sign in enumerate(signs):
-            if fills[1 - i] == "any" and fills[i] in (math.inf, -math.inf):
-                (number,) = _numbers((fills[i],))
-                return sign * number
-        return both(fills)
-
-    return fill
 
 
 @record
@@ -236,7 +80,7 @@ class Operation:
     precedence: int = 100
     transcendental: bool = False
     infix: str = ""
-    fills: Fills = _unknown
+    fills: Fills = unknown
     error: errors.ErrorRule = errors.ROUNDED
 
     def identity_for(self, argument: int, dtype: str) -> float:
@@ -261,7 +105,7 @@ def _operator(
     typing: Typing,
     numpy: Callable[..., Any],
     doc: str,
-    fills: Fills = _unknown,
+    fills: Fills = unknown,
     error: errors.ErrorRule = errors.ROUNDED,
 ) -> Operation:
     text = f"{{0}} {symbol} {{1}}" if symbol != "**" else "{0}**{1}"
@@ -295,13 +139,26 @@ def _function(
     python: str | None = None,
     precedence: int = ATOM,
     transcendental: bool = False,
-    fills: Fills = _unknown,
+    fills: Fills = unknown,
     error: errors.ErrorRule = errors.ROUNDED,
 ) -> Operation:
     return Operation(
-        name, "elementwise", arity, 0, typing, jnp, numpy, doc, None, python, precedence,
-        transcendental, "", fills, error,
-    )  # fmt: skip
+        name,
+        "elementwise",
+        arity,
+        0,
+        typing,
+        jnp,
+        numpy,
+        doc,
+        None,
+        python,
+        precedence,
+        transcendental,
+        "",
+        fills,
+        error,
+    )
 
 
 def _reduction(
@@ -334,124 +191,464 @@ def _linear_scan(np: Any, a: Any, x: Any, h: Any, axis: int) -> Any:
 
 
 _OPERATORS = (
-    _operator("add", "+", SUM, arithmetic, lambda np, x, y: x + y, "Sum of two values.", _infinite(lambda x, y: x + y, (1, 1))),
-
-    _operator("subtract", "-", SUM, arithmetic, lambda np, x, y: x - y, "Difference of two values.", _infinite(lambda x, y: x - y, (1, -1))),
-
-    _operator("multiply", "*", TERM, arithmetic, lambda np, x, y: x * y, "Product of two values.", _known(lambda x, y: x * y)),
-
-    _operator("divide", "/", TERM, real, lambda np, x, y: x / y, "Quotient, always a float.", error=errors.QUOTIENT),
     _operator(
-        "floor_divide", "//", TERM, arithmetic, lambda np, x, y: x // y, "Quotient rounded down.", error=errors.WHOLE_QUOTIENT
+        "add",
+        "+",
+        SUM,
+        arithmetic,
+        lambda np, x, y: x + y,
+        "Sum of two values.",
+        infinite(lambda x, y: x + y, (1, 1)),
     ),
-    _operator("mod", "%", TERM, arithmetic, lambda np, x, y: x % y, "Remainder of //.", error=errors.REMAINDER),
-    _operator("power", "**", POWER, arithmetic, lambda np, x, y: x**y, "A whole constant power.", error=errors.POWER),
+    _operator(
+        "subtract",
+        "-",
+        SUM,
+        arithmetic,
+        lambda np, x, y: x - y,
+        "Difference of two values.",
+        infinite(lambda x, y: x - y, (1, -1)),
+    ),
+    _operator(
+        "multiply",
+        "*",
+        TERM,
+        arithmetic,
+        lambda np, x, y: x * y,
+        "Product of two values.",
+        known(lambda x, y: x * y),
+    ),
+    _operator(
+        "divide",
+        "/",
+        TERM,
+        real,
+        lambda np, x, y: x / y,
+        "Quotient, always a float.",
+        error=errors.QUOTIENT,
+    ),
+    _operator(
+        "floor_divide",
+        "//",
+        TERM,
+        arithmetic,
+        lambda np, x, y: x // y,
+        "Quotient rounded down.",
+        error=errors.WHOLE_QUOTIENT,
+    ),
+    _operator(
+        "mod",
+        "%",
+        TERM,
+        arithmetic,
+        lambda np, x, y: x % y,
+        "Remainder of //.",
+        error=errors.REMAINDER,
+    ),
+    _operator(
+        "power",
+        "**",
+        POWER,
+        arithmetic,
+        lambda np, x, y: x**y,
+        "A whole constant power.",
+        error=errors.POWER,
+    ),
     _operator("less", "<", COMPARE, comparison, lambda np, x, y: x < y, "Whether x < y."),
     _operator("less_equal", "<=", COMPARE, comparison, lambda np, x, y: x <= y, "Whether x <= y."),
     _operator("greater", ">", COMPARE, comparison, lambda np, x, y: x > y, "Whether x > y."),
     _operator(
         "greater_equal", ">=", COMPARE, comparison, lambda np, x, y: x >= y, "Whether x >= y."
     ),
-    _operator("equal", "==", COMPARE, comparison, lambda np, x, y: x == y, "Whether x == y.", error=errors.EQUALITY),
-    _operator("not_equal", "!=", COMPARE, comparison, lambda np, x, y: x != y, "Whether x != y.", error=errors.INEQUALITY),
-    Operation(
-        "logical_and", "elementwise", 2, 0, logical, "{0} & {1}",
-        lambda np, x, y: np.logical_and(x, y), "Both.", precedence=BITAND, infix="and",
+    _operator(
+        "equal",
+        "==",
+        COMPARE,
+        comparison,
+        lambda np, x, y: x == y,
+        "Whether x == y.",
+        error=errors.EQUALITY,
+    ),
+    _operator(
+        "not_equal",
+        "!=",
+        COMPARE,
+        comparison,
+        lambda np, x, y: x != y,
+        "Whether x != y.",
+        error=errors.INEQUALITY,
     ),
     Operation(
-        "logical_or", "elementwise", 2, 0, logical, "{0} | {1}",
-        lambda np, x, y: np.logical_or(x, y), "Either.", precedence=BITOR, infix="or",
+        "logical_and",
+        "elementwise",
+        2,
+        0,
+        logical,
+        "{0} & {1}",
+        lambda np, x, y: np.logical_and(x, y),
+        "Both.",
+        precedence=BITAND,
+        infix="and",
     ),
     Operation(
-        "logical_not", "elementwise", 1, 0, logical, "jnp.logical_not({0})",
-        lambda np, x: np.logical_not(x), "The opposite.", infix="not",
+        "logical_or",
+        "elementwise",
+        2,
+        0,
+        logical,
+        "{0} | {1}",
+        lambda np, x, y: np.logical_or(x, y),
+        "Either.",
+        precedence=BITOR,
+        infix="or",
     ),
     Operation(
-        "negative", "elementwise", 1, 0, arithmetic, "-{0}",
-        lambda np, x: -x, "The value with its sign changed.",
-        python="-{0}", precedence=UNARY, infix="-", fills=_known(lambda x: -x),
+        "logical_not",
+        "elementwise",
+        1,
+        0,
+        logical,
+        "jnp.logical_not({0})",
+        lambda np, x: np.logical_not(x),
+        "The opposite.",
+        infix="not",
     ),
-)  # fmt: skip
+    Operation(
+        "negative",
+        "elementwise",
+        1,
+        0,
+        arithmetic,
+        "-{0}",
+        lambda np, x: -x,
+        "The value with its sign changed.",
+        python="-{0}",
+        precedence=UNARY,
+        infix="-",
+        fills=known(lambda x: -x),
+    ),
+)
 
 _FUNCTIONS = (
-    _function("where", conditional, "jnp.where({0}, {1}, {2})",
-              lambda np, c, x, y: np.where(c, x, y), "x where the condition holds, else y.", arity=3, error=errors.CHOICE),
-    _function("minimum", arithmetic, "jnp.minimum({0}, {1})", lambda np, x, y: np.minimum(x, y),
-              "The smaller of two values.", arity=2, python="min({0}, {1})", fills=_known(min)),
-    _function("maximum", arithmetic, "jnp.maximum({0}, {1})", lambda np, x, y: np.maximum(x, y),
-              "The larger of two values.", arity=2, python="max({0}, {1})", fills=_known(max)),
-    _function("clip", arithmetic, "jnp.clip({0}, {1}, {2})", lambda np, x, lo, hi: np.clip(x, lo, hi),
-              "x, no smaller than the second and no larger than the third value.", arity=3),
-    _function("abs", arithmetic, "jnp.abs({0})", lambda np, x: np.abs(x), "Magnitude.",
-              python="abs({0})", fills=_keeps_zero, error=errors.MAGNITUDE),
-    _function("sign", arithmetic, "jnp.sign({0})", lambda np, x: np.sign(x), "-1, 0 or 1.", fills=_keeps_zero),
-    _function("square", arithmetic, "jnp.square({0})", lambda np, x: x * x, "x * x.", fills=_keeps_zero, error=errors.MAGNITUDE),
-    _function("floor", real, "jnp.floor({0})", lambda np, x: np.floor(x), "Rounded down.", fills=_keeps_zero),
-    _function("round", real, "jnp.round({0})", lambda np, x: np.round(x),
-              "Rounded to the nearest whole number, halves to even.", fills=_keeps_zero),
-    _function("reciprocal", real, "1.0 / {0}", lambda np, x: 1.0 / x, "1 / x.",
-              python="1 / {0}", precedence=TERM, error=errors.QUOTIENT),
-    _function("sqrt", real, "jnp.sqrt({0})", lambda np, x: np.sqrt(x), "Square root.",
-              python="{0}**0.5", transcendental=True, fills=_keeps_zero, error=errors.SQRT),
-    _function("rsqrt", real, "lax.rsqrt({0})", lambda np, x: 1.0 / np.sqrt(x), "1 / sqrt(x).",
-              python="{0}**-0.5", transcendental=True, error=errors.RSQRT),
-    _function("exp", real, "jnp.exp({0})", lambda np, x: np.exp(x), "e to the power x.",
-              transcendental=True, fills=_exp_fill, error=errors.EXP),
-    _function("log", real, "jnp.log({0})", lambda np, x: np.log(x), "Natural logarithm.",
-              transcendental=True, error=errors.LOG),
-    _function("log1p", real, "jnp.log1p({0})", lambda np, x: np.log1p(x),
-              "log(1 + x), exact near 0.", transcendental=True, fills=_keeps_zero, error=errors.LOG1P),
-    _function("tanh", real, "jnp.tanh({0})", lambda np, x: np.tanh(x), "Hyperbolic tangent.",
-              transcendental=True, fills=_keeps_zero, error=errors.TANH),
-    _function("sigmoid", real, "jax.nn.sigmoid({0})", _sigmoid, "1 / (1 + exp(-x)).",
-              transcendental=True, error=errors.SIGMOID),
-    _function("erf", real, "lax.erf({0})", _erf, "Error function.", transcendental=True, fills=_keeps_zero, error=errors.ERF),
-    _function("gelu", real, "0.5 * {0} * (1.0 + lax.erf({0} * 0.5**0.5))",
-              lambda np, x: 0.5 * x * (1.0 + _erf(np, x * math.sqrt(0.5))),
-              "x times the normal distribution function, exactly (through erf).",
-              precedence=TERM, transcendental=True, fills=_keeps_zero, error=errors.GELU),
-    _function("gelu_tanh", real, "jax.nn.gelu({0}, approximate=True)", _gelu_tanh,
-              "The tanh form of gelu.", transcendental=True, fills=_keeps_zero, error=errors.GELU_TANH),
-    _function("silu", real, "jax.nn.silu({0})", lambda np, x: x * _sigmoid(np, x),
-              "x * sigmoid(x).", transcendental=True, fills=_keeps_zero, error=errors.SILU),
-    _function("relu", arithmetic, "jnp.maximum({0}, 0)", lambda np, x: np.maximum(x, 0),
-              "x where positive, else 0.", fills=_keeps_zero),
-    _function("softplus", real, "jax.nn.softplus({0})", lambda np, x: np.logaddexp(x, 0.0),
-              "log(1 + exp(x)).", transcendental=True, error=errors.SOFTPLUS),
-)  # fmt: skip
+    _function(
+        "where",
+        conditional,
+        "jnp.where({0}, {1}, {2})",
+        lambda np, c, x, y: np.where(c, x, y),
+        "x where the condition holds, else y.",
+        arity=3,
+        error=errors.CHOICE,
+    ),
+    _function(
+        "minimum",
+        arithmetic,
+        "jnp.minimum({0}, {1})",
+        lambda np, x, y: np.minimum(x, y),
+        "The smaller of two values.",
+        arity=2,
+        python="min({0}, {1})",
+        fills=known(min),
+    ),
+    _function(
+        "maximum",
+        arithmetic,
+        "jnp.maximum({0}, {1})",
+        lambda np, x, y: np.maximum(x, y),
+        "The larger of two values.",
+        arity=2,
+        python="max({0}, {1})",
+        fills=known(max),
+    ),
+    _function(
+        "clip",
+        arithmetic,
+        "jnp.clip({0}, {1}, {2})",
+        lambda np, x, lo, hi: np.clip(x, lo, hi),
+        "x, no smaller than the second and no larger than the third value.",
+        arity=3,
+    ),
+    _function(
+        "abs",
+        arithmetic,
+        "jnp.abs({0})",
+        lambda np, x: np.abs(x),
+        "Magnitude.",
+        python="abs({0})",
+        fills=keeps_zero,
+        error=errors.MAGNITUDE,
+    ),
+    _function(
+        "sign",
+        arithmetic,
+        "jnp.sign({0})",
+        lambda np, x: np.sign(x),
+        "-1, 0 or 1.",
+        fills=keeps_zero,
+    ),
+    _function(
+        "square",
+        arithmetic,
+        "jnp.square({0})",
+        lambda np, x: x * x,
+        "x * x.",
+        fills=keeps_zero,
+        error=errors.MAGNITUDE,
+    ),
+    _function(
+        "floor",
+        real,
+        "jnp.floor({0})",
+        lambda np, x: np.floor(x),
+        "Rounded down.",
+        fills=keeps_zero,
+    ),
+    _function(
+        "round",
+        real,
+        "jnp.round({0})",
+        lambda np, x: np.round(x),
+        "Rounded to the nearest whole number, halves to even.",
+        fills=keeps_zero,
+    ),
+    _function(
+        "reciprocal",
+        real,
+        "1.0 / {0}",
+        lambda np, x: 1.0 / x,
+        "1 / x.",
+        python="1 / {0}",
+        precedence=TERM,
+        error=errors.QUOTIENT,
+    ),
+    _function(
+        "sqrt",
+        real,
+        "jnp.sqrt({0})",
+        lambda np, x: np.sqrt(x),
+        "Square root.",
+        python="{0}**0.5",
+        transcendental=True,
+        fills=keeps_zero,
+        error=errors.SQRT,
+    ),
+    _function(
+        "rsqrt",
+        real,
+        "lax.rsqrt({0})",
+        lambda np, x: 1.0 / np.sqrt(x),
+        "1 / sqrt(x).",
+        python="{0}**-0.5",
+        transcendental=True,
+        error=errors.RSQRT,
+    ),
+    _function(
+        "exp",
+        real,
+        "jnp.exp({0})",
+        lambda np, x: np.exp(x),
+        "e to the power x.",
+        transcendental=True,
+        fills=exponential,
+        error=errors.EXP,
+    ),
+    _function(
+        "log",
+        real,
+        "jnp.log({0})",
+        lambda np, x: np.log(x),
+        "Natural logarithm.",
+        transcendental=True,
+        error=errors.LOG,
+    ),
+    _function(
+        "log1p",
+        real,
+        "jnp.log1p({0})",
+        lambda np, x: np.log1p(x),
+        "log(1 + x), exact near 0.",
+        transcendental=True,
+        fills=keeps_zero,
+        error=errors.LOG1P,
+    ),
+    _function(
+        "tanh",
+        real,
+        "jnp.tanh({0})",
+        lambda np, x: np.tanh(x),
+        "Hyperbolic tangent.",
+        transcendental=True,
+        fills=keeps_zero,
+        error=errors.TANH,
+    ),
+    _function(
+        "sigmoid",
+        real,
+        "jax.nn.sigmoid({0})",
+        _sigmoid,
+        "1 / (1 + exp(-x)).",
+        transcendental=True,
+        error=errors.SIGMOID,
+    ),
+    _function(
+        "erf",
+        real,
+        "lax.erf({0})",
+        _erf,
+        "Error function.",
+        transcendental=True,
+        fills=keeps_zero,
+        error=errors.ERF,
+    ),
+    _function(
+        "gelu",
+        real,
+        "0.5 * {0} * (1.0 + lax.erf({0} * 0.5**0.5))",
+        lambda np, x: 0.5 * x * (1.0 + _erf(np, x * math.sqrt(0.5))),
+        "x times the normal distribution function, exactly (through erf).",
+        precedence=TERM,
+        transcendental=True,
+        fills=keeps_zero,
+        error=errors.GELU,
+    ),
+    _function(
+        "gelu_tanh",
+        real,
+        "jax.nn.gelu({0}, approximate=True)",
+        _gelu_tanh,
+        "The tanh form of gelu.",
+        transcendental=True,
+        fills=keeps_zero,
+        error=errors.GELU_TANH,
+    ),
+    _function(
+        "silu",
+        real,
+        "jax.nn.silu({0})",
+        lambda np, x: x * _sigmoid(np, x),
+        "x * sigmoid(x).",
+        transcendental=True,
+        fills=keeps_zero,
+        error=errors.SILU,
+    ),
+    _function(
+        "relu",
+        arithmetic,
+        "jnp.maximum({0}, 0)",
+        lambda np, x: np.maximum(x, 0),
+        "x where positive, else 0.",
+        fills=keeps_zero,
+    ),
+    _function(
+        "softplus",
+        real,
+        "jax.nn.softplus({0})",
+        lambda np, x: np.logaddexp(x, 0.0),
+        "log(1 + exp(x)).",
+        transcendental=True,
+        error=errors.SOFTPLUS,
+    ),
+)
 
 _REDUCTIONS = (
-    _reduction("sum", counting, lambda np, x, axis: np.sum(x, axis), ZERO,
-               "Sum; of booleans, how many hold."),
-    _reduction("mean", real, lambda np, x, axis: np.mean(x, axis), ZERO,
-               "Sum over the true extent, divided by it."),
+    _reduction(
+        "sum",
+        counting,
+        lambda np, x, axis: np.sum(x, axis),
+        ZERO,
+        "Sum; of booleans, how many hold.",
+    ),
+    _reduction(
+        "mean",
+        real,
+        lambda np, x, axis: np.mean(x, axis),
+        ZERO,
+        "Sum over the true extent, divided by it.",
+    ),
     _reduction("max", ordering, lambda np, x, axis: np.max(x, axis), LOWEST, "Largest value."),
     _reduction("min", ordering, lambda np, x, axis: np.min(x, axis), HIGHEST, "Smallest value."),
     _reduction("any", logical, lambda np, x, axis: np.any(x, axis), ZERO, "Whether any holds."),
     _reduction("all", logical, lambda np, x, axis: np.all(x, axis), ONE, "Whether all hold."),
-    Operation("argmax", "reduction", 1, 1, position, "jnp.argmax({0}, axis={axis}, keepdims=True)",
-              lambda np, x, axis: np.argmax(x, axis), "Global position of the first largest value.",
-              (LOWEST,), error=errors.FIRST_LARGEST),
-    Operation("argmin", "reduction", 1, 1, position, "jnp.argmin({0}, axis={axis}, keepdims=True)",
-              lambda np, x, axis: np.argmin(x, axis), "Global position of the first smallest value.",
-              (HIGHEST,), error=errors.FIRST_SMALLEST),
-)  # fmt: skip
+    Operation(
+        "argmax",
+        "reduction",
+        1,
+        1,
+        position,
+        "jnp.argmax({0}, axis={axis}, keepdims=True)",
+        lambda np, x, axis: np.argmax(x, axis),
+        "Global position of the first largest value.",
+        (LOWEST,),
+        error=errors.FIRST_LARGEST,
+    ),
+    Operation(
+        "argmin",
+        "reduction",
+        1,
+        1,
+        position,
+        "jnp.argmin({0}, axis={axis}, keepdims=True)",
+        lambda np, x, axis: np.argmin(x, axis),
+        "Global position of the first smallest value.",
+        (HIGHEST,),
+        error=errors.FIRST_SMALLEST,
+    ),
+)
 
 _ALONG_AN_AXIS = (
-    Operation("dot", "contraction", 2, -1, product, "", lambda np, x, y: x * y,
-              "Sum of products over the named axes; other shared axes are batch axes.", (ZERO, ZERO)),
-    Operation("cumsum", "scan", 1, 1, ordering, "_cumsum({0}, {axis})",
-              lambda np, x, axis: np.cumsum(x, axis), "Running sum along an axis.", (ZERO,)),
-    Operation("linear_scan", "scan", 3, 1, real, "_linear_scan({0}, {1}, {2}, {axis})",
-              _linear_scan, "h = a * h + x along an axis, from the state before it.",
-              (ONE, ZERO, ZERO)),
-    Operation("roll", "shift", 2, 1, widening, "jnp.roll({0}, {1}, {axis})",
-              lambda np, x, shift, axis: np.roll(x, int(shift), axis),
-              "Positions moved along a whole axis by a constant, around its end."),
-    Operation("last", "select", 1, 1, widening,
-              "{0}[{last}]",
-              lambda np, x, axis: np.take(x, -1, axis), "The value at the last position."),
-)  # fmt: skip
+    Operation(
+        "dot",
+        "contraction",
+        2,
+        -1,
+        product,
+        "",
+        lambda np, x, y: x * y,
+        "Sum of products over the named axes; other shared axes are batch axes.",
+        (ZERO, ZERO),
+    ),
+    Operation(
+        "cumsum",
+        "scan",
+        1,
+        1,
+        ordering,
+        "_cumsum({0}, {axis})",
+        lambda np, x, axis: np.cumsum(x, axis),
+        "Running sum along an axis.",
+        (ZERO,),
+    ),
+    Operation(
+        "linear_scan",
+        "scan",
+        3,
+        1,
+        real,
+        "_linear_scan({0}, {1}, {2}, {axis})",
+        _linear_scan,
+        "h = a * h + x along an axis, from the state before it.",
+        (ONE, ZERO, ZERO),
+    ),
+    Operation(
+        "roll",
+        "shift",
+        2,
+        1,
+        widening,
+        "jnp.roll({0}, {1}, {axis})",
+        lambda np, x, shift, axis: np.roll(x, int(shift), axis),
+        "Positions moved along a whole axis by a constant, around its end.",
+    ),
+    Operation(
+        "last",
+        "select",
+        1,
+        1,
+        widening,
+        "{0}[{last}]",
+        lambda np, x, axis: np.take(x, -1, axis),
+        "The value at the last position.",
+    ),
+)
 
 OPERATIONS: dict[str, Operation] = {
     operation.name: operation

@@ -11,8 +11,9 @@ from dataclasses import field
 from typing import Literal
 
 from kernelgen.diagnostics import Pointer
-from kernelgen.language.operations import WEAK, Operation
+from kernelgen.language.operations import Operation
 from kernelgen.language.syntax import Span
+from kernelgen.language.types import WEAK
 from kernelgen.records import record
 
 Phase = Literal["init", "step", "finish"]

@@ -12,7 +12,9 @@
     term       = sign { ("*" | "/" | "//" | "%") sign }
     sign       = "-" sign | power
     power      = atom [ "**" sign ]
-    atom       = NUMBER | NAME | NAME "(" arguments ")" | NAME "[" arguments "]" | "(" expression ")"
+    atom       = NUMBER | NAME | call | element | "(" expression ")"
+    call       = NAME "(" arguments ")"
+    element    = NAME "[" arguments "]"
 
 The grammar is closed: there are no attributes, strings, keywords or lambdas, so that a spec
 cannot carry Python into a generated module.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kernelgen.language.operations import Fill
+from kernelgen.language.fills import Fill
 from kernelgen.language.program import Assignment, Cast, Read, Value, children
 from kernelgen.planner import ir
 from kernelgen.planner.context import Context, Lowered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelgen.diagnostics import Diagnostic, listing
 from kernelgen.language.dtypes import DTYPES
-from kernelgen.language.operations import OPERATIONS, WEAK
+from kernelgen.language.operations import OPERATIONS
 from kernelgen.language.program import (
     Apply,
     Assignment,
@@ -20,6 +20,7 @@ from kernelgen.language.program import (
     is_static,
     walk,
 )
+from kernelgen.language.types import WEAK
 from kernelgen.planner import ir
 from kernelgen.planner.blocks import Blocks, Variable
 from kernelgen.planner.context import Context, Lowered

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kernelgen.language.dtypes import DTYPES
-from kernelgen.language.operations import Fill
+from kernelgen.language.fills import Fill
 from kernelgen.language.program import Apply, Cast, Constant, Read, Value, walk
 from kernelgen.planner import ir
 from kernelgen.planner.blocks import Blocks

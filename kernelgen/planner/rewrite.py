@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kernelgen.language.dtypes import INT32_MAX, widened
-from kernelgen.language.operations import OPERATIONS, WEAK_INT
+from kernelgen.language.operations import OPERATIONS
 from kernelgen.language.program import Apply, Cast, Constant, Positions, Size, Type, Value
+from kernelgen.language.types import WEAK_INT
 from kernelgen.planner.ir import Expr, Literal
 
 

@@ -88,9 +88,7 @@ class Compiler:
     """The compiler's process; a context manager."""
 
     def __init__(self, time_limit: float = TIME_LIMIT) -> None:
-        """Args:
-        time_limit: Seconds for one module on one target.
-        """
+        """Start nothing yet; ``time_limit`` is in seconds, for one module on one target."""
         self.time_limit = time_limit
         self._process: subprocess.Popen[str] | None = None
         self._log: IO[str] | None = None
@@ -166,7 +164,8 @@ class Compiler:
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:
             self.close()
-            self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+            # Open as long as the process runs; close() closes it.
+            self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
             root = str(Path(__file__).parents[2])
             path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
             self._process = subprocess.Popen(
@@ -224,16 +223,18 @@ def _compiled_size(request: Mapping[str, Any]) -> int:
     import functools
 
     import jax
+    import jax.sharding as shardings
     import numpy as np
-    from jax.sharding import NamedSharding, PartitionSpec
 
     from kernelgen.verify.modules import load
     from kernelgen.verify.values import numpy_dtype
 
     mesh = _mesh(request["target"])
-    sharding = NamedSharding(mesh, PartitionSpec())
+    everywhere: Any = shardings.PartitionSpec
+    sharding = shardings.NamedSharding(mesh, everywhere())
+    struct: Any = jax.ShapeDtypeStruct
     arguments = [
-        jax.ShapeDtypeStruct(tuple(shape), np.dtype(numpy_dtype(dtype)), sharding=sharding)
+        struct(tuple(shape), np.dtype(numpy_dtype(dtype)), sharding=sharding)
         for shape, dtype in request["arguments"]
     ]
     module = load(request["text"], request["name"])

@@ -21,8 +21,8 @@ from itertools import product
 
 import numpy as np
 
-from kernelgen.language.check import converted
 from kernelgen.language.dtypes import DTYPES
+from kernelgen.language.expressions import converted
 from kernelgen.language.operations import OPERATIONS
 from kernelgen.language.program import (
     Apply,

@@ -1,0 +1,356 @@
+"""The typing of expressions: axes and an element type for every value."""
+
+from __future__ import annotations
+
+from kernelgen.diagnostics import nearest
+from kernelgen.language.dtypes import DTYPES, REFUSED
+from kernelgen.language.operations import FUNCTIONS, OPERATIONS, Operation
+from kernelgen.language.program import (
+    Apply,
+    Cast,
+    Constant,
+    Element,
+    Positions,
+    Read,
+    Size,
+    Type,
+    Value,
+    is_static,
+)
+from kernelgen.language.scope import MeaninglessError, Scope
+from kernelgen.language.syntax import Call, Expression, Name, Number, Span, Subscript
+from kernelgen.language.types import WEAK, WEAK_FLOAT, WEAK_INT
+from kernelgen.spec import Operand
+
+CONSTANTS = {"inf": float("inf")}
+SYNTAX_FUNCTIONS = ("cast", "index", "size")
+CALLABLE = tuple(sorted((*FUNCTIONS, *SYNTAX_FUNCTIONS)))
+
+MAX_ABS_INT = 2**31 - 1
+"""Whole numbers in a body are int32 in the kernel."""
+
+MAX_FLOAT32 = 3.4028234e38
+
+
+class Expressions:
+    """Types the expressions of statements in a scope."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def value(self, expression: Expression) -> Value:
+        match expression:
+            case Number():
+                return self.number(expression)
+            case Name():
+                return self.name(expression)
+            case Subscript():
+                return self.element(expression)
+            case Call():
+                return self.call(expression)
+
+    def number(self, number: Number) -> Value:
+        if isinstance(number.value, int):
+            if number.value > MAX_ABS_INT:
+                raise self.scope.fail(
+                    "KG206", "whole number beyond int32", number.span, "write it as a float, 1e10"
+                )
+            return Constant(number.value, Type((), WEAK_INT), number.span)
+        if number.value > MAX_FLOAT32:
+            raise self.scope.fail("KG206", "number beyond float32", number.span, "write inf")
+        return Constant(number.value, Type((), WEAK_FLOAT), number.span)
+
+    def name(self, name: Name) -> Value:
+        text, span = name.name, name.span
+        spec = self.scope.spec
+        if text in self.scope.locals:
+            type_ = self.scope.locals[text]
+            if type_ is None:
+                raise MeaninglessError
+            return Read(text, "local", type_, span)
+        if text in spec.inputs:
+            self.scope.read.add(text)
+            return self.input(text, spec.inputs[text], span)
+        if text in spec.scratch:
+            return self.scratch(text, spec.scratch[text], span)
+        if text in CONSTANTS:
+            return Constant(CONSTANTS[text], Type((), WEAK_FLOAT), span)
+        raise self.unknown_name(text, span)
+
+    def input(self, name: str, operand: Operand, span: Span) -> Value:
+        type_ = Type(operand.axes, operand.dtype)
+        if operand.memory_space != "SMEM":
+            return Read(name, "input", type_, span)
+        if operand.axes:
+            raise self.scope.fail(
+                "KG205",
+                f"{name} is in SMEM: the body reads its scalars, not its tile",
+                span,
+                f"write {name}[{', '.join(operand.axes)}], or place {name} in VMEM",
+            )
+        return Element(name, (), type_, span)
+
+    def scratch(self, name: str, operand: Operand, span: Span) -> Value:
+        self.scope.read.add(name)
+        if name not in self.scope.written:
+            later = any(name == statement.target for statement in self.scope.statements["step"])
+            raise self.scope.fail(
+                "KG209",
+                f"scratch buffer {name} is read before it is written",
+                span,
+                f"set {name} in init: memory on the chip starts with garbage"
+                if self.scope.phase == "step" and later
+                else f"write {name} first",
+            )
+        if self.scope.phase == "step" and name not in self.scope.written_here:
+            self.scope.carried.add(name)
+        return Read(name, "scratch", Type(operand.axes, operand.dtype), span)
+
+    def unknown_name(self, text: str, span: Span) -> MeaninglessError:
+        spec = self.scope.spec
+        if text in spec.outputs:
+            return self.scope.fail(
+                "KG208",
+                f"{text} is an output: it is written, not read",
+                span,
+                "keep the value in a local and assign both from it",
+            )
+        if text in spec.axes:
+            return self.scope.fail(
+                "KG202",
+                f"{text} is an axis, not a value",
+                span,
+                f"write index({text}) for its positions or size({text}) for its extent",
+            )
+        if text in self.scope.earlier:
+            return self.scope.fail(
+                "KG202",
+                f"local {text} belongs to an earlier phase",
+                span,
+                f"keep {text} in a scratch buffer: locals do not outlive their phase",
+            )
+        if text in CALLABLE:
+            return self.scope.fail(
+                "KG202", f"{text} is an operation: call it", span, f"write {text}(...)"
+            )
+        known = (*self.scope.locals, *spec.inputs, *spec.scratch, *CONSTANTS)
+        return self.scope.fail("KG202", f"unknown name {text}", span, nearest(text, known))
+
+    def element(self, subscript: Subscript) -> Value:
+        name = subscript.name
+        operand = self.scope.spec.inputs.get(name)
+        if operand is None or operand.memory_space != "SMEM":
+            if (
+                operand is None
+                and name not in self.scope.locals
+                and name not in self.scope.spec.scratch
+            ):
+                raise self.unknown_name(name, subscript.name_span)
+            raise self.scope.fail(
+                "KG205",
+                f"{name} is a tile: it has no subscripts",
+                subscript.span,
+                "reduce it over an axis, or place the operand in SMEM",
+            )
+        self.scope.read.add(name)
+        axes = tuple(self.axis(index) for index in subscript.indices)
+        if axes != operand.axes:
+            raise self.scope.fail(
+                "KG205",
+                f"{name} has axes [{', '.join(operand.axes)}], not [{', '.join(axes)}]",
+                subscript.span,
+                f"write {name}[{', '.join(operand.axes)}]",
+            )
+        return Element(name, axes, Type(axes, operand.dtype), subscript.span)
+
+    def axis(self, expression: Expression) -> str:
+        if not isinstance(expression, Name):
+            raise self.scope.fail(
+                "KG204", "an axis name should stand here", expression.span,
+                nearest("", self.scope.spec.axes),
+            )  # fmt: skip
+        if expression.name not in self.scope.spec.axes:
+            raise self.scope.fail(
+                "KG204", f"unknown axis {expression.name}", expression.span,
+                nearest(expression.name, self.scope.spec.axes),
+            )  # fmt: skip
+        return expression.name
+
+    def call(self, call: Call) -> Value:
+        if call.function in SYNTAX_FUNCTIONS:
+            return self.syntax_call(call)
+        operation = OPERATIONS.get(call.function)
+        if operation is None:
+            raise self.scope.fail(
+                "KG203", f"unknown operation {call.function}", call.name_span,
+                nearest(call.function, CALLABLE),
+            )  # fmt: skip
+        if operation.infix and call.name_span[1] - call.name_span[0] > 3:
+            raise self.scope.fail(
+                "KG203", f"unknown operation {call.function}", call.name_span,
+                f"write the operator {operation.infix}",
+            )  # fmt: skip
+        self.check_arity(call, operation)
+        args = tuple(self.value(argument) for argument in call.args[: operation.arity])
+        axes = tuple(self.axis(argument) for argument in call.args[operation.arity :])
+        return self.apply(operation, args, axes, call.span)
+
+    def check_arity(self, call: Call, operation: Operation) -> None:
+        given = len(call.args)
+        wanted = operation.arity + abs(operation.axes)
+        if given == wanted or (operation.axes < 0 and given > wanted):
+            return
+        raise self.scope.fail(
+            "KG205",
+            f"{call.function} takes {usage(operation)}; {given} given",
+            call.span,
+            f"write {signature(operation)}",
+        )
+
+    def syntax_call(self, call: Call) -> Value:
+        wanted = 2 if call.function == "cast" else 1
+        if len(call.args) != wanted:
+            text = "cast(value, dtype)" if wanted == 2 else f"{call.function}(axis)"
+            raise self.scope.fail(
+                "KG205",
+                f"{call.function} with {len(call.args)} arguments",
+                call.span,
+                f"write {text}",
+            )
+        if call.function == "cast":
+            return self.cast(call)
+        axis = self.axis(call.args[0])
+        if call.function == "size":
+            return Size(axis, Type((), WEAK_INT), call.span)
+        return Positions(axis, Type((axis,), "int32"), call.span)
+
+    def cast(self, call: Call) -> Value:
+        value, dtype = self.value(call.args[0]), call.args[1]
+        name = dtype.name if isinstance(dtype, Name) else ""
+        if name not in DTYPES:
+            instead = f"use {REFUSED[name]}" if name in REFUSED else nearest(name, DTYPES)
+            raise self.scope.fail(
+                "KG206", f"{name or 'this'} is no dtype of the language", dtype.span, instead
+            )
+        if name == "bool" or value.type.dtype == "bool":
+            if name == value.type.dtype:
+                return value
+            instead = "compare, as in x != 0" if name == "bool" else "write where(condition, 1, 0)"
+            raise self.scope.fail("KG206", "booleans are not cast", call.span, instead)
+        return Cast(value, Type(value.type.axes, name), call.span)
+
+    def apply(
+        self, operation: Operation, args: tuple[Value, ...], axes: tuple[str, ...], span: Span
+    ) -> Value:
+        self.check_axes(operation, args, axes, span)
+        try:
+            wanted, dtype = operation.typing(tuple(arg.type.dtype for arg in args))
+        except TypeError as error:
+            raise self.scope.fail("KG206", f"{spelling(operation)}: {error}", span) from None
+        if dtype in WEAK and operation.python is None:
+            dtype = "float32" if dtype == WEAK_FLOAT else "int32"
+        args = tuple(converted(arg, to) for arg, to in zip(args, wanted, strict=True))
+        return Apply(operation, args, axes, Type(result_axes(operation, args, axes), dtype), span)
+
+    def check_axes(
+        self, operation: Operation, args: tuple[Value, ...], axes: tuple[str, ...], span: Span
+    ) -> None:
+        if len(set(axes)) < len(axes):
+            raise self.scope.fail("KG205", "an axis is named twice", span)
+        if operation.name == "power" and not _whole_constant(args[1]):
+            raise self.scope.fail(
+                "KG205", "the power is not a whole constant", span,
+                "write a whole number from 0 to 8, or exp(p * log(x))",
+            )  # fmt: skip
+        carriers = args if operation.kind == "contraction" else args[:1]
+        if operation.name == "linear_scan":
+            carriers = args[:2]
+        for axis in axes:
+            for carrier in carriers:
+                if axis not in carrier.type.axes:
+                    held = ", ".join(carrier.type.axes)
+                    raise self.scope.fail(
+                        "KG207",
+                        f"{spelling(operation)} runs along {axis}, but its operand has [{held}]",
+                        carrier.span,
+                        nearest("", carrier.type.axes) if held else "",
+                    )
+            self.check_extent(operation, axis, span)
+        if operation.name == "linear_scan" and axes[0] in args[2].type.axes:
+            raise self.scope.fail(
+                "KG207", f"the state before a scan along {axes[0]} does not carry {axes[0]}",
+                args[2].span, f"write last(..., {axes[0]})",
+            )  # fmt: skip
+        if operation.name == "roll" and not is_static(args[1]):
+            raise self.scope.fail(
+                "KG205", "roll moves by a constant", args[1].span, "write a number or size(...)"
+            )
+
+    def check_extent(self, operation: Operation, axis: str, span: Span) -> None:
+        """Whatever combines positions has to see all of them, in one tile or step by step."""
+        tiled = self.scope.spec.axes[axis].tile is not None
+        if tiled and axis not in self.scope.spec.reduction:
+            raise self.scope.fail(
+                "KG214",
+                f"{spelling(operation)} along {axis}, of which a step sees one tile only",
+                span,
+                f"add {axis} to reduction and collect in scratch, or give {axis} no tile",
+            )
+        if tiled and operation.kind == "shift":
+            raise self.scope.fail(
+                "KG214", f"roll along {axis} needs the whole axis in one tile", span,
+                f"give {axis} no tile",
+            )  # fmt: skip
+
+
+def converted(value: Value, dtype: str) -> Value:
+    """The value in the element type that an operation works in."""
+    if value.type.dtype == dtype:
+        return value
+    return Cast(value, Type(value.type.axes, dtype), value.span)
+
+
+def result_axes(
+    operation: Operation, args: tuple[Value, ...], axes: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The axes of an operation's result; batch axes of a contraction come first."""
+    if operation.kind == "contraction":
+        x, y = args[0].type.axes, args[1].type.axes
+        batch = tuple(axis for axis in x if axis in y and axis not in axes)
+        free = tuple(axis for axis in (*x, *y) if axis not in axes and axis not in batch)
+        return (*batch, *free)
+    every: tuple[str, ...] = ()
+    for arg in args:
+        every = union(every, arg.type.axes)
+    if operation.kind in ("reduction", "select"):
+        return tuple(axis for axis in every if axis not in axes)
+    return every
+
+
+def union(x: tuple[str, ...], y: tuple[str, ...]) -> tuple[str, ...]:
+    """The axes of both, those of the first in front."""
+    return (*x, *(axis for axis in y if axis not in x))
+
+
+def _whole_constant(value: Value) -> bool:
+    return isinstance(value, Constant) and isinstance(value.value, int) and 0 <= value.value <= 8
+
+
+def spelling(operation: Operation) -> str:
+    """How a body writes the operation: its operator or its name."""
+    return operation.infix or operation.name
+
+
+def signature(operation: Operation) -> str:
+    """How a call looks: ``dot(x, y, axis)``."""
+    values = [("x", "y", "z")[i] for i in range(operation.arity)]
+    axes = ["axis"] * min(abs(operation.axes), 1)
+    return f"{operation.name}({', '.join([*values, *axes])})"
+
+
+def usage(operation: Operation) -> str:
+    """What an operation takes, in words."""
+    values = f"{operation.arity} value{'s' if operation.arity > 1 else ''}"
+    if not operation.axes:
+        return values
+    return f"{values} and {'one or more axes' if operation.axes < 0 else 'an axis'}"
