@@ -54,7 +54,7 @@ def main() -> int:
         error = abs(o - expected)
         used = float(np.max(error / rounding_bound(exact_a, exact_b, BLOCK_K)))
         worst = max(worst, used)
-        print(f"{m} x {k} x {n}: largest error {error.max():.3g}, {used:.2f} of what rounding allows")
+        print(f"{m} x {k} x {n}: largest error {error.max():.3g}, {used:.2f} of its bound")
     print("agrees with jnp" if worst <= 1 else "DIFFERS from jnp")
     return int(worst > 1)
 

@@ -54,6 +54,81 @@ def with_narrow_scratch(text: str, names: Collection[str]) -> str:
     return rewritten(text, edit)
 
 
+def without_phase(text: str, phase: str) -> str:
+    """``init`` or ``finish`` never runs."""
+
+    def edit(node: ast.AST) -> ast.AST | None:
+        if isinstance(node, ast.FunctionDef) and node.name == f"_{phase}":
+            return ast.Pass()
+        return None
+
+    return rewritten(text, edit)
+
+
+def at_every_step(text: str, phase: str) -> str:
+    """``init`` or ``finish`` runs at every step."""
+
+    def edit(node: ast.AST) -> ast.AST | None:
+        if isinstance(node, ast.FunctionDef) and node.name == f"_{phase}":
+            return ast.If(ast.Constant(True), node.body, [])
+        return None
+
+    return rewritten(text, edit)
+
+
+def without_tail_masks(text: str, keep: int = 0) -> str:
+    """What lies past the end of an axis takes part, in all blocks but the first ``keep``."""
+    return rewritten(text, lambda node: _without_masks(node, keep))
+
+
+def _without_masks(node: ast.AST, keep: int) -> ast.AST | None:
+    if not isinstance(node, ast.If) or not isinstance(node.test, ast.BinOp):
+        return None
+    if not isinstance(node.test.op, ast.Mod):
+        return None
+    masks = [line for line in node.body if _is_mask(line)]
+    gone = masks[keep:]
+    if not gone:
+        return None
+    kept = [line for line in node.body if line not in gone]
+    return ast.If(node.test, kept or [ast.Pass()], [])
+
+
+def _is_mask(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Assign) and ast.unparse(line.value).startswith("jnp.where")
+
+
+def with_mask_fill(text: str, fill: str) -> str:
+    """Another number in place of the identity of a reduction."""
+
+    def edit(node: ast.AST) -> ast.AST | None:
+        if isinstance(node, ast.If) and any(_is_mask(line) for line in node.body):
+            return ast.If(node.test, [_with_fill(line, fill) for line in node.body], [])
+        return None
+
+    return rewritten(text, edit)
+
+
+def _with_fill(line: ast.stmt, fill: str) -> ast.stmt:
+    if not _is_mask(line):
+        return line
+    assert isinstance(line, ast.Assign)
+    assert isinstance(line.value, ast.Call)
+    line.value.args[-1] = _expression(fill)
+    return line
+
+
+def replaced(text: str, old: str, new: str) -> str:
+    """The module with one piece of text in place of another.
+
+    Raises:
+        ValueError: The module does not hold it.
+    """
+    if old not in text:
+        raise ValueError(f"no {old!r} to replace")
+    return text.replace(old, new)
+
+
 def _text(node: ast.Assign | ast.AugAssign) -> str:
     return ast.unparse(node.value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelgen.diagnostics import Diagnostic, KernelgenError, Pointer, listing
 from kernelgen.language import syntax
-from kernelgen.language.dtypes import DTYPES
+from kernelgen.language.dtypes import DTYPES, supported
 from kernelgen.language.expressions import CONSTANTS, Expressions, union
 from kernelgen.language.operations import OPERATIONS
 from kernelgen.language.program import PHASES, Assignment, Phase, Program, Type, Value
@@ -82,6 +82,7 @@ class _Checker:
                 self.read_for_update(statement, value)
             return self.store(statement, value)
         except MeaninglessError:
+            self.scope.read.update(syntax.names_in(statement.value))
             if target not in self.spec.outputs and target not in self.spec.scratch:
                 self.scope.locals[target] = None
             self.scope.mark_written(target)
@@ -107,7 +108,7 @@ class _Checker:
                 span,
                 f"reduce it first, as in sum(..., {extra[0]}), or give {target} the axis",
             )
-        if (_kind(operand.dtype) == "bool") != (value.type.dtype == "bool"):
+        if (operand.dtype == "bool") != (value.type.dtype == "bool"):
             raise self.scope.fail(
                 "KG206",
                 f"{target} is {operand.dtype}, but the value is {value.type.dtype}",
@@ -120,7 +121,7 @@ class _Checker:
         self.scope.mark_written(target)
         return Assignment(
             target, storage, statement.operator, value,  # type: ignore[arg-type]
-            Type(operand.axes, operand.dtype), statement.pointer, span,
+            Type(operand.axes, supported(operand.dtype)), statement.pointer, span,
         )  # fmt: skip
 
     def store_local(self, statement: Statement, value: Value) -> Assignment:
@@ -203,8 +204,3 @@ class _Checker:
                     "use it in the body, or remove it",
                     (section, name),
                 )
-
-
-def _kind(name: str) -> str:
-    """``float``, ``int`` or ``bool``; refused types count as floats until their own rule speaks."""
-    return DTYPES[name].kind if name in DTYPES else "float"

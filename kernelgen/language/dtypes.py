@@ -58,6 +58,12 @@ REFUSED: dict[str, str] = {
 }
 """Element types that the TPU compiler refuses in kernels, with the nearest that it takes."""
 
+
+def supported(name: str) -> str:
+    """The type itself, or for a refused one its nearest, so that the body can still be checked."""
+    return REFUSED.get(name, name)
+
+
 INT32_MIN = -(2**31)
 INT32_MAX = 2**31 - 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelgen.diagnostics import nearest
-from kernelgen.language.dtypes import DTYPES, REFUSED
+from kernelgen.language.dtypes import DTYPES, REFUSED, supported
 from kernelgen.language.operations import FUNCTIONS, OPERATIONS, Operation
 from kernelgen.language.program import (
     Apply,
@@ -78,7 +78,7 @@ class Expressions:
         raise self.unknown_name(text, span)
 
     def input(self, name: str, operand: Operand, span: Span) -> Value:
-        type_ = Type(operand.axes, operand.dtype)
+        type_ = Type(operand.axes, supported(operand.dtype))
         if operand.memory_space != "SMEM":
             return Read(name, "input", type_, span)
         if operand.axes:
@@ -104,7 +104,7 @@ class Expressions:
             )
         if self.scope.phase == "step" and name not in self.scope.written_here:
             self.scope.carried.add(name)
-        return Read(name, "scratch", Type(operand.axes, operand.dtype), span)
+        return Read(name, "scratch", Type(operand.axes, supported(operand.dtype)), span)
 
     def unknown_name(self, text: str, span: Span) -> MeaninglessError:
         spec = self.scope.spec
@@ -161,7 +161,7 @@ class Expressions:
                 subscript.span,
                 f"write {name}[{', '.join(operand.axes)}]",
             )
-        return Element(name, axes, Type(axes, operand.dtype), subscript.span)
+        return Element(name, axes, Type(axes, supported(operand.dtype)), subscript.span)
 
     def axis(self, expression: Expression) -> str:
         if not isinstance(expression, Name):

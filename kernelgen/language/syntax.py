@@ -314,3 +314,16 @@ class _Parser:
 
 def _number(text: str) -> int | float:
     return int(text) if text.isdigit() else float(text)
+
+
+def names_in(expression: Expression) -> set[str]:
+    """Every name that an expression mentions, operations apart."""
+    match expression:
+        case Name(name=name):
+            return {name}
+        case Call(args=args):
+            return set().union(*(names_in(arg) for arg in args))
+        case Subscript(name=name, indices=indices):
+            return {name}.union(*(names_in(index) for index in indices))
+        case _:
+            return set()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kernelgen.diagnostics import Diagnostic
+from collections.abc import Callable
+from dataclasses import replace
+
+from kernelgen.diagnostics import Diagnostic, listing
 from kernelgen.language.dtypes import DTYPES
 from kernelgen.planner.intermediates import peak_bytes
 from kernelgen.planner.ir import Layout
@@ -104,39 +107,80 @@ def smem_bytes(spec: KernelSpec, operands: dict[str, Operand]) -> int:
     return total
 
 
-def check_memory(
-    targets: tuple[str, ...], buffers: tuple[Buffer, ...], smem: int
-) -> tuple[tuple[Memory, ...], list[Diagnostic]]:
-    """What each target needs, and findings for those that have not got it."""
-    needed = sum(buffer.bytes for buffer in buffers) + RESERVED
-    memory, findings = [], []
-    for name in targets:
-        target = TARGETS[name]
-        limit = max(needed, target.default_vmem_bytes)
-        memory.append(Memory(name, needed, limit, smem))
-        if needed > target.vmem_bytes:
-            findings.append(
-                Diagnostic(
-                    "KG501",
-                    f"{name} has {target.vmem_bytes / MIB:.0f} MiB of VMEM, the kernel needs "
-                    f"{needed / MIB:.1f}: {_largest(buffers)}",
-                    "use smaller tiles, or remove the target from targets",
-                    ("axes",),
-                    on_key=True,
-                )
+def needed_bytes(buffers: tuple[Buffer, ...]) -> int:
+    """VMEM for all buffers and for the compiler."""
+    return sum(buffer.bytes for buffer in buffers) + RESERVED
+
+
+def memory_of(targets: tuple[str, ...], vmem: int, smem: int) -> tuple[Memory, ...]:
+    """What each target needs and what it allows by default or on request."""
+    return tuple(
+        Memory(name, vmem, max(vmem, TARGETS[name].default_vmem_bytes), smem) for name in targets
+    )
+
+
+def check_vmem(
+    targets: tuple[str, ...], buffers: tuple[Buffer, ...], smaller: Callable[[int], str]
+) -> list[Diagnostic]:
+    """A finding for targets whose physical VMEM is too small.
+
+    ``smaller`` names tiles that fit a number of bytes.
+    """
+    needed = needed_bytes(buffers)
+    short = [TARGETS[name] for name in targets if needed > TARGETS[name].vmem_bytes]
+    if not short:
+        return []
+    have = listing([f"{target.name} ({target.vmem_bytes // MIB} MiB)" for target in short])
+    return [
+        Diagnostic(
+            "KG501",
+            f"the kernel needs {needed / MIB:.1f} MiB of VMEM, more than {have}: "
+            f"{_largest(buffers)}",
+            smaller(min(target.vmem_bytes for target in short)),
+            ("axes",),
+            on_key=True,
+        )
+    ]
+
+
+def check_smem(targets: tuple[str, ...], smem: int) -> list[Diagnostic]:
+    """A finding for targets whose SMEM is too small."""
+    short = [name for name in targets if smem > TARGETS[name].smem_bytes]
+    if not short:
+        return []
+    return [
+        Diagnostic(
+            "KG502",
+            f"the operands in SMEM take {smem / MIB:.1f} MiB, {listing(short)} "
+            f"{'has' if len(short) == 1 else 'have'} {TARGETS[short[0]].smem_bytes // MIB}",
+            "put the longest axis last: rows are padded to 128 words",
+            ("inputs",),
+            on_key=True,
+        )
+    ]
+
+
+def smaller_tiles(
+    axes: dict[str, Axis],
+    extents: dict[str, int],
+    needed: Callable[[dict[str, Axis]], int],
+    room: int,
+) -> str:
+    """Tiles with which a kernel fits: the largest are halved, as long as they stay legal."""
+    tried = dict(axes)
+    while needed(tried) > room:
+        tiles = {name: a.tile for name, a in tried.items() if a.tile and a.tile >= 2 * LANES}
+        if not tiles:
+            whole = max(
+                (a for a in axes.values() if not a.tile),
+                key=lambda a: extents[a.name],
+                default=None,
             )
-        if smem > target.smem_bytes:
-            findings.append(
-                Diagnostic(
-                    "KG502",
-                    f"{name} has {target.smem_bytes / MIB:.0f} MiB of SMEM, the operands in it "
-                    f"take {smem / MIB:.1f}",
-                    "put the long axis last: rows are padded to 128 words",
-                    ("inputs",),
-                    on_key=True,
-                )
-            )
-    return tuple(memory), findings
+            return f"give {whole.name} a tile" if whole else "hold fewer or narrower blocks"
+        largest = max(tiles, key=lambda name: tiles[name])
+        tried[largest] = replace(tried[largest], tile=tiles[largest] // 2 // LANES * LANES)
+    changed = [f"{name} {a.tile}" for name, a in tried.items() if a.tile != axes[name].tile]
+    return f"for example tiles {listing(changed)}"
 
 
 def vmem_limit(targets: tuple[str, ...], needed: int) -> int | None:

@@ -8,7 +8,17 @@ from dataclasses import replace
 from kernelgen.diagnostics import Diagnostic, KernelgenError
 from kernelgen.language import check
 from kernelgen.language.program import Apply, Assignment, Program, walk
-from kernelgen.planner.budget import check_memory, smem_bytes, vmem_limit, vmem_map
+from kernelgen.planner.budget import (
+    check_smem,
+    check_vmem,
+    memory_of,
+    needed_bytes,
+    sizes,
+    smaller_tiles,
+    smem_bytes,
+    vmem_limit,
+    vmem_map,
+)
 from kernelgen.planner.context import Context, Lowered
 from kernelgen.planner.cost import cost
 from kernelgen.planner.ir import Bind, Literal, Statement, Store, locals_of
@@ -59,8 +69,16 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
     findings = check_blocks(spec, operands)
     phases, uncut, unlowered = _lower(program, axes, operands)
     buffers = vmem_map(spec, phases, axes, operands)
-    memory, shortage = check_memory(targets, buffers, smem_bytes(spec, operands))
-    findings += shortage + unlowered
+    smem = smem_bytes(spec, operands)
+
+    def needed(tried: dict[str, Axis]) -> int:
+        return needed_bytes(vmem_map(spec, phases, tried, operands))
+
+    def smaller(room: int) -> str:
+        return smaller_tiles(axes, sizes(spec), needed, room)
+
+    findings += check_vmem(targets, buffers, smaller) + check_smem(targets, smem)
+    findings += unlowered
     if findings:
         raise KernelgenError(findings)
     return Plan(
@@ -74,8 +92,8 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
         empty=_empty(program, axes, operands),
         cost=cost(program, tuple(axes)),
         buffers=buffers,
-        memory=memory,
-        vmem_limit_bytes=vmem_limit(targets, memory[0].vmem_bytes),
+        memory=memory_of(targets, needed(axes), smem),
+        vmem_limit_bytes=vmem_limit(targets, needed(axes)),
     )
 
 
