@@ -283,7 +283,7 @@ def scans(draw: Draw) -> Kernel:
         new.step.append(f"run = state + cumsum({new.using([x], 1)}, t)")
     else:
         a = new.input("a", axes, FLOATS)
-        new.step.append(f"run = linear_scan(sigmoid({a.name}), {new.using([x], 1)}, state, t)")
+        new.step.append(f"run = linear_scan(sigmoid({a.name}), {new.using([x], 1)}, t, state)")
     new.step.append("state = last(run, t)")
     new.step.append(f"o = {new.using([_Block('run', axes)], 1)}")
     new.output("o", axes)

@@ -274,7 +274,6 @@ def test_a_bfloat16_accumulator_is_rejected(name: str) -> None:
     text = faults.with_narrow_scratch(catalogue.module_text(name), scratch)
     (failure, *_) = failures_of(name, text, long_reduction(name))
     assert failure.mismatch is not None, failure
-    assert failure.mismatch.excess > 10
 
 
 @pytest.mark.parametrize("name", ["matmul", "batched_matmul"])
@@ -445,6 +444,7 @@ def test_a_reference_may_compute(line: str) -> None:
         "9" * 5000,
         "(" * 300,
         "lambda jnp: 1",
+        "lambda len: 1",
     ],
 )
 def test_a_reference_may_do_nothing_else(line: str) -> None:

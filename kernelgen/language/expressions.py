@@ -98,7 +98,7 @@ class Expressions:
                 "KG209",
                 f"scratch buffer {name} is read before it is written",
                 span,
-                f"set {name} in init: memory on the chip starts with garbage"
+                f"set {name} in init"
                 if self.scope.phase == "step" and later
                 else f"write {name} first",
             )
@@ -191,8 +191,9 @@ class Expressions:
                 f"write the operator {operation.infix}",
             )  # fmt: skip
         self.check_arity(call, operation)
-        args = tuple(self.value(argument) for argument in call.args[: operation.arity])
-        axes = tuple(self.axis(argument) for argument in call.args[operation.arity :])
+        ordered = _axes_last(call.args, operation)
+        args = tuple(self.value(argument) for argument in ordered[: operation.arity])
+        axes = tuple(self.axis(argument) for argument in ordered[operation.arity :])
         return self.apply(operation, args, axes, call.span)
 
     def check_arity(self, call: Call, operation: Operation) -> None:
@@ -264,7 +265,7 @@ class Expressions:
             )  # fmt: skip
         carriers = args if operation.kind == "contraction" else args[:1]
         if operation.name == "linear_scan":
-            carriers = args[:2]
+            carriers = args[1:2]
         for axis in axes:
             for carrier in carriers:
                 if axis not in carrier.type.axes:
@@ -310,6 +311,14 @@ def converted(value: Value, dtype: str) -> Value:
     return Cast(value, Type(value.type.axes, dtype), value.span)
 
 
+def _axes_last(arguments: tuple[Expression, ...], operation: Operation) -> tuple[Expression, ...]:
+    """The arguments of a call with the axis behind the values."""
+    at = operation.axis_at
+    if at is None:
+        return arguments
+    return (*arguments[:at], *arguments[at + 1 :], arguments[at])
+
+
 def result_axes(
     operation: Operation, args: tuple[Value, ...], axes: tuple[str, ...]
 ) -> tuple[str, ...]:
@@ -343,9 +352,11 @@ def spelling(operation: Operation) -> str:
 
 def signature(operation: Operation) -> str:
     """How a call looks: ``dot(x, y, axis)``."""
-    values = [("x", "y", "z")[i] for i in range(operation.arity)]
-    axes = ["axis"] * min(abs(operation.axes), 1)
-    return f"{operation.name}({', '.join([*values, *axes])})"
+    arguments = [("x", "y", "z")[i] for i in range(operation.arity)]
+    if operation.axes:
+        at = operation.arity if operation.axis_at is None else operation.axis_at
+        arguments.insert(at, "axis")
+    return f"{operation.name}({', '.join(arguments)})"
 
 
 def usage(operation: Operation) -> str:

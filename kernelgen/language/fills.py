@@ -29,6 +29,17 @@ def exponential(fills: tuple[Fill, ...]) -> Fill:
     return {-math.inf: 0.0, 0.0: 1.0}.get(fills[0]) if isinstance(fills[0], float | int) else None
 
 
+def logarithm(fills: tuple[Fill, ...]) -> Fill:
+    """``log``: -inf at 0, 0 at 1."""
+    return {0.0: -math.inf, 1.0: 0.0}.get(fills[0]) if isinstance(fills[0], float | int) else None
+
+
+def choice(fills: tuple[Fill, ...]) -> Fill:
+    """``where``: the value chosen by a known condition."""
+    condition, x, y = fills
+    return (x if condition else y) if isinstance(condition, float | int) else None
+
+
 def _numbers(fills: tuple[Fill, ...]) -> list[float]:
     return [fill for fill in fills if isinstance(fill, float | int)]
 

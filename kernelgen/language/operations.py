@@ -16,7 +16,16 @@ from typing import Any, Literal
 
 from kernelgen.language import errors
 from kernelgen.language.dtypes import DTYPES, INT32_MAX, INT32_MIN
-from kernelgen.language.fills import Fills, exponential, infinite, keeps_zero, known, unknown
+from kernelgen.language.fills import (
+    Fills,
+    choice,
+    exponential,
+    infinite,
+    keeps_zero,
+    known,
+    logarithm,
+    unknown,
+)
 from kernelgen.language.types import (
     Typing,
     arithmetic,
@@ -64,6 +73,7 @@ class Operation:
         transcendental: Uses the transcendental unit: counted in the cost estimate.
         infix: The operator in a body, empty for functions.
         fills: What the result holds outside an extent, from what the operands hold there.
+        axis_at: Where its axis stands among the arguments, if not behind them all.
         error: How far a correct kernel may be from the exact result.
     """
 
@@ -82,6 +92,7 @@ class Operation:
     infix: str = ""
     fills: Fills = unknown
     error: errors.ErrorRule = errors.ROUNDED
+    axis_at: int | None = None
 
     def identity_for(self, argument: int, dtype: str) -> float:
         """The value that leaves the operation's result unchanged, in the 32-bit type of dtype."""
@@ -254,11 +265,41 @@ _OPERATORS = (
         "A whole constant power.",
         error=errors.POWER,
     ),
-    _operator("less", "<", COMPARE, comparison, lambda np, x, y: x < y, "Whether x < y."),
-    _operator("less_equal", "<=", COMPARE, comparison, lambda np, x, y: x <= y, "Whether x <= y."),
-    _operator("greater", ">", COMPARE, comparison, lambda np, x, y: x > y, "Whether x > y."),
     _operator(
-        "greater_equal", ">=", COMPARE, comparison, lambda np, x, y: x >= y, "Whether x >= y."
+        "less",
+        "<",
+        COMPARE,
+        comparison,
+        lambda np, x, y: x < y,
+        "Whether x < y.",
+        known(lambda x, y: x < y),
+    ),
+    _operator(
+        "less_equal",
+        "<=",
+        COMPARE,
+        comparison,
+        lambda np, x, y: x <= y,
+        "Whether x <= y.",
+        known(lambda x, y: x <= y),
+    ),
+    _operator(
+        "greater",
+        ">",
+        COMPARE,
+        comparison,
+        lambda np, x, y: x > y,
+        "Whether x > y.",
+        known(lambda x, y: x > y),
+    ),
+    _operator(
+        "greater_equal",
+        ">=",
+        COMPARE,
+        comparison,
+        lambda np, x, y: x >= y,
+        "Whether x >= y.",
+        known(lambda x, y: x >= y),
     ),
     _operator(
         "equal",
@@ -267,6 +308,7 @@ _OPERATORS = (
         comparison,
         lambda np, x, y: x == y,
         "Whether x == y.",
+        known(lambda x, y: x == y),
         error=errors.EQUALITY,
     ),
     _operator(
@@ -276,6 +318,7 @@ _OPERATORS = (
         comparison,
         lambda np, x, y: x != y,
         "Whether x != y.",
+        known(lambda x, y: x != y),
         error=errors.INEQUALITY,
     ),
     Operation(
@@ -337,6 +380,7 @@ _FUNCTIONS = (
         lambda np, c, x, y: np.where(c, x, y),
         "x where the condition holds, else y.",
         arity=3,
+        fills=choice,
         error=errors.CHOICE,
     ),
     _function(
@@ -457,6 +501,7 @@ _FUNCTIONS = (
         "jnp.log({0})",
         lambda np, x: np.log(x),
         "Natural logarithm.",
+        fills=logarithm,
         transcendental=True,
         error=errors.LOG,
     ),
@@ -623,10 +668,11 @@ _ALONG_AN_AXIS = (
         3,
         1,
         real,
-        "_linear_scan({0}, {1}, {2}, {axis})",
+        "_linear_scan({0}, {1}, {axis}, {2})",
         _linear_scan,
         "h = a * h + x along an axis, from the state before it.",
         (ONE, ZERO, ZERO),
+        axis_at=2,
     ),
     Operation(
         "roll",

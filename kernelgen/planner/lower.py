@@ -41,6 +41,7 @@ from kernelgen.planner.rewrite import (
     integer_position,
     last_inside,
     recurrence,
+    scan_operands,
     sum_of_products,
     without_zeros,
 )
@@ -205,6 +206,10 @@ class Lowering:
             simpler = without_zeros(name, args)
             if simpler is not None:
                 return simpler
+            numbers = tuple(arg.value for arg in args if isinstance(arg, Literal))
+            known = value.operation.fills(numbers) if len(numbers) == len(args) else None
+            if isinstance(known, float | int):
+                return Literal(known)
         return ir.Call(value.operation, args, static=static)
 
     # Reductions
@@ -347,7 +352,8 @@ class Lowering:
         dtype = value.type.dtype
         args = list(value.args)
         if self.context.finishes:
-            for i, arg in enumerate(args):
+            args = scan_operands(value, axis)
+            for i, arg in enumerate(value.args):
                 if axis in arg.type.axes:
                     args[i] = self.masks.protected(
                         arg, (axis,), value.operation.identity_for(i, dtype)
@@ -357,8 +363,7 @@ class Lowering:
         if axis not in layout:  # one position a step: the recurrence itself
             return self.lower(recurrence(value, args))
         exprs = tuple(move(part.expr, part.layout, layout) for part in parts)
-        dim = layout.index(axis) - len(layout)
-        return Lowered(ir.Call(value.operation, exprs, (dim,)), layout, dtype)
+        return Lowered(ir.Call(value.operation, exprs, (layout.index(axis),)), layout, dtype)
 
     def shift(self, value: Apply) -> Lowered:
         part, by = self.lower(value.args[0]), self.lower(value.args[1])

@@ -66,20 +66,18 @@ class Masks:
         return value
 
     def leaf(self, value: Value, axis: str, identity: float) -> tuple[Read, float] | None:
-        """The one block or local to mask, and with what, so that the value holds the identity."""
+        """One block or local to mask, and with what, so that the value holds the identity."""
         leaves = {
             part.name: part
             for part in walk(value)
             if isinstance(part, Read) and axis in part.type.axes
         }
         ragged = [read for read in leaves.values() if self.fill(read, axis) is None]
-        if len(ragged) != 1:
-            return None
-        (read,) = ragged
-        for number in (identity, 0.0, float("-inf"), float("inf")):
-            fits = _holds(read.type.dtype, number)
-            if fits and self.fill(value, axis, (read.name, number)) == identity:
-                return read, number
+        for read in ragged:
+            for number in (identity, False, 0.0, float("-inf"), float("inf")):
+                fits = _holds(read.type.dtype, number)
+                if fits and self.fill(value, axis, (read.name, number)) == identity:
+                    return read, number
         return None
 
     def mask(self, read: Read, fill: float, axis: str) -> None:
@@ -127,8 +125,8 @@ class Masks:
 def _holds(dtype: str, number: float) -> bool:
     """Whether an element type can hold a fill."""
     kind = DTYPES[dtype].kind
-    if kind == "bool":
-        return isinstance(number, bool)
+    if kind == "bool" or isinstance(number, bool):
+        return kind == "bool" and isinstance(number, bool)
     if kind == "float":
         return number == 0 or DTYPES[dtype].bits > 8
     return number == 0 or (DTYPES[dtype].bits == 32 and abs(number) < float("inf"))

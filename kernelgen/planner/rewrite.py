@@ -33,6 +33,19 @@ def sum_of_products(value: Apply) -> Value:
     return Apply(OPERATIONS["sum"], (products,), value.axes, value.type)
 
 
+def scan_operands(value: Apply, axis: str) -> list[Value]:
+    """The operands of a scan; a decay that does not vary along it is 1 past the extent."""
+    args = list(value.args)
+    if value.operation.name == "linear_scan" and axis not in args[0].type.axes:
+        size = Size(axis, Type((), WEAK_INT))
+        positions = Positions(axis, Type((axis,), "int32"))
+        inside = Apply(OPERATIONS["less"], (positions, size), (), Type((axis,), "bool"))
+        one = Constant(1, Type((), WEAK_INT))
+        axes = tuple(dict.fromkeys((*args[0].type.axes, axis)))
+        args[0] = Apply(OPERATIONS["where"], (inside, args[0], one), (), Type(axes, "float32"))
+    return args
+
+
 def recurrence(value: Apply, args: list[Value]) -> Value:
     """A scan along an axis of one position a step: the recurrence itself."""
     if value.operation.name == "cumsum":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import groupby
 
 from kernelgen.language.dtypes import DTYPES, widened
 from kernelgen.language.operations import ATOM, BITAND, BITOR, POWER, SUM, TERM, UNARY
@@ -43,8 +44,10 @@ class Printer:
     def statements(self, statements: tuple[ir.Statement, ...]) -> list[str]:
         """One line a statement, unformatted; tails are blocks."""
         lines: list[str] = []
-        for statement in statements:
+        for statement in joined(statements):
             match statement:
+                case tuple():
+                    lines.append(self.loads(statement))
                 case Bind(name=name, value=value):
                     lines.append(f"{name} = {self.text(value)}")
                 case Store():
@@ -52,6 +55,11 @@ class Printer:
                 case Tail(axis=axis, masks=masks):
                     lines.extend(self.tail(self.plan.axes[axis], masks))
         return lines
+
+    def loads(self, binds: tuple[Bind, ...]) -> str:
+        """Blocks read as they are, in one assignment."""
+        names = ", ".join(bind.name for bind in binds)
+        return f"{names} = {', '.join(self.text(bind.value) for bind in binds)}"
 
     def tail(self, axis: Axis, masks: tuple[Bind, ...]) -> list[str]:
         size, block = self.static(axis.name), self.static(axis.block)
@@ -249,6 +257,21 @@ class Printer:
     def last_index(self, call: ir.Call) -> str:
         (dim,) = call.dims
         return ", ".join([*[":"] * dim, "-1:"]) if dim else "-1:"
+
+
+def joined(
+    statements: tuple[ir.Statement, ...],
+) -> Iterator[ir.Statement | tuple[Bind, ...]]:
+    """The statements, with neighbouring loads taken together."""
+    for is_load, group in groupby(statements, _is_load):
+        if is_load:
+            yield tuple(bind for bind in group if isinstance(bind, Bind))
+        else:
+            yield from group
+
+
+def _is_load(statement: ir.Statement) -> bool:
+    return isinstance(statement, Bind) and isinstance(statement.value, ir.Load)
 
 
 def _wrapper(infix: str, template: str, precedence: int) -> Callable[[int, Text], str]:

@@ -173,8 +173,10 @@ def block_lines(plan: Plan) -> list[str]:
     for axis in tiled(plan):
         if axis.name in plan.uncut:
             lines.append(
-                f"{axis.block} = min({axis.block}, {axis.name}) if {axis.name} > 1 "
-                f"else {axis.block}  # products need two rows"
+                "# A product by one narrow row does not lower: its block exceeds the array."
+            )
+            lines.append(
+                f"{axis.block} = min({axis.block}, {axis.name} if {axis.name} > 1 else {axis.block})"
             )
     return lines
 

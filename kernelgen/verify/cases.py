@@ -104,10 +104,12 @@ def _untiled(spec: KernelSpec, number: int) -> int:
 
 
 def _uneven(tile: dict[str, int], steps: dict[str, int]) -> dict[str, int]:
-    return {
-        axis: (steps[axis] - 1) * t + t // 2 + number
-        for number, (axis, t) in enumerate(tile.items(), 1)
-    }
+    """Several tiles and a part of one, of another length for every axis."""
+    sizes = {}
+    for number, (axis, length) in enumerate(tile.items(), 1):
+        part = 1 + (length // 2 + number) % (length - 1) if length > 1 else 0
+        sizes[axis] = (steps[axis] - 1) * length + part
+    return sizes
 
 
 def long_reduction(spec: KernelSpec) -> Case | None:

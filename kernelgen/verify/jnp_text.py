@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kernelgen.diagnostics import Diagnostic, KernelgenError, nearest
 
+ROOTS = ("jax", "jnp", "lax")
 MODULES = ("jnp", "jnp.linalg", "jax", "jax.nn", "jax.lax", "jax.scipy.special", "lax")
 """What a dotted name may start with; the rest is one name without underscore in front."""
 
@@ -131,8 +132,6 @@ def _targets(statement: ast.Assign) -> Iterator[str]:
     for part in target.elts if isinstance(target, ast.Tuple) else [target]:
         if not isinstance(part, ast.Name):
             raise _ProblemError(part, "only names are assigned")
-        if part.id in ("jnp", "jax", "lax", *BUILTINS):
-            raise _ProblemError(part, f"{part.id} has a meaning already")
         yield part.id
 
 
@@ -156,8 +155,8 @@ def _check(statement: ast.stmt, known: set[str]) -> None:
             continue
         if isinstance(node, ast.Attribute):
             inside.update(_check_attribute(node))
-        elif isinstance(node, ast.arg) and node.arg.startswith("_"):
-            raise _ProblemError(node, "names do not start with an underscore")
+        elif isinstance(node, ast.arg):
+            _check_binding(node, node.arg)
         elif isinstance(node, ast.Name):
             _check_name(node, known)
         elif isinstance(node, ast.Constant):
@@ -165,12 +164,19 @@ def _check(statement: ast.stmt, known: set[str]) -> None:
 
 
 def _check_name(node: ast.Name, known: set[str]) -> None:
-    if node.id.startswith("_"):
-        raise _ProblemError(node, "names do not start with an underscore")
-    if node.id in ("jnp", "jax", "lax"):
+    if isinstance(node.ctx, ast.Store):
+        _check_binding(node, node.id)
+    if node.id in ROOTS:
         raise _ProblemError(node, f"{node.id} alone is no value")
     if node.id not in known and node.id not in BUILTINS:
         raise _ProblemError(node, f"unknown name {node.id}", nearest(node.id, (*known, *BUILTINS)))
+
+
+def _check_binding(node: ast.AST, name: str) -> None:
+    if name.startswith("_"):
+        raise _ProblemError(node, "names do not start with an underscore")
+    if name in (*ROOTS, *BUILTINS):
+        raise _ProblemError(node, f"{name} has a meaning already")
 
 
 def _check_constant(node: ast.Constant) -> None:
@@ -187,7 +193,7 @@ def _check_attribute(node: ast.Attribute) -> list[ast.AST]:
         parts.append(root.attr)
         nodes.append(root)
         root = root.value
-    if not isinstance(root, ast.Name) or root.id not in ("jnp", "jax", "lax"):
+    if not isinstance(root, ast.Name) or root.id not in ROOTS:
         return _check_array_attribute(node)
     path = ".".join([root.id, *reversed(parts)])
     _check_path(node, path)
