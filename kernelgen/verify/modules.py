@@ -121,8 +121,23 @@ def watched() -> Iterator[None]:
         if _race_noted():
             raise FaultError("the simulator noted a race")
     finally:
+        _forget_failed_callbacks()
         reset: Any = pltpu.reset_tpu_interpret_mode_state
         reset()
+
+
+def _forget_failed_callbacks() -> None:
+    """jax waits for callbacks when the process ends, and would raise their errors once more."""
+    import jax
+
+    try:
+        jax.effects_barrier()
+    except Exception:
+        # The error has been raised by the call itself already.
+        with contextlib.suppress(ImportError, AttributeError):
+            from jax._src.dispatch import runtime_tokens
+
+            runtime_tokens.clear()
 
 
 def _race_noted() -> bool:
