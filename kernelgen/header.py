@@ -29,7 +29,7 @@ _SECOND = re.compile(
 )
 
 # The stages that decide what a module looks like. What reads, checks and writes files is not here.
-_STAGES = ("names.py", "records.py", "spec*.py", "language*", "planner*", "renderer*")
+_STAGES = ("names.py", "records.py", "spec*", "language*", "planner*", "renderer*", "formatter.py")
 
 
 @record

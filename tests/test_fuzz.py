@@ -52,7 +52,9 @@ def imported(text: str) -> set[str]:
 
 def unused_or_unknown_names(text: str) -> str:
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F", "-q", "-"]
-    return subprocess.run(command, input=text, capture_output=True, text=True).stdout
+    result = subprocess.run(command, input=text, capture_output=True, text=True)
+    assert result.returncode in (0, 1), result.stderr
+    return result.stdout
 
 
 @every_family

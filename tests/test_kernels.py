@@ -22,7 +22,6 @@ from kernelgen.verify.modules import Interpreter
 from kernelgen.verify.values import numpy_dtype
 
 every_kernel = pytest.mark.parametrize("name", NAMES)
-both_interpreters = pytest.mark.parametrize("interpreter", ["hlo", "tpu"])
 
 
 def label(parameter: object) -> str:
@@ -44,41 +43,37 @@ def drawn(spec: KernelSpec, case: Case, kind: InputKind = "random") -> dict[str,
     return inputs.draw(spec, case.sizes, kind, seed=1)
 
 
-# References
-
-
-@pytest.mark.parametrize(("name", "case"), pairs(cases.declared), ids=label)
-def test_the_body_means_what_its_jnp_reference_says(name: str, case: Case) -> None:
-    spec, program = catalogue.spec(name), catalogue.verifier(name).program
-    arrays = drawn(spec, case)
-    independent = jnp_reference.evaluate(spec, arrays)
-    way = reference.ways(program)[0]
-    for output, derived in reference.stepped(spec, program, arrays, {}, way).items():
-        assert jnp_reference.disagreement(derived, independent[output]) == "", output
-
-
-@pytest.mark.parametrize("kind", ["random", "integers", "negative", "mixed"])
-@every_kernel
-def test_the_result_does_not_depend_on_the_tiles(name: str, kind: InputKind) -> None:
-    spec, program = catalogue.spec(name), catalogue.verifier(name).program
-    for case in cases.generated(spec):
-        arrays = drawn(spec, case, kind)
-        assert reference.depends_on_tiles(spec, program, arrays, case.tiles) == [], case.name
-
-
 # Values
 
 
-@both_interpreters
 @pytest.mark.parametrize(("name", "case"), pairs(cases.declared), ids=label)
-def test_a_declared_case_is_right(name: str, case: Case, interpreter: Interpreter) -> None:
-    assert_correct(name, case, interpreter)
+def test_a_declared_case_is_right_and_both_references_agree(name: str, case: Case) -> None:
+    verifier = catalogue.verifier(name)
+    oracle = verifier.oracle(case, "random")
+    independent = jnp_reference.evaluate(verifier.spec, oracle.inputs)
+    for output, derived in oracle.results[0].items():
+        assert jnp_reference.disagreement(derived, independent[output]) == "", output
+    assert_correct(name, case, "hlo")
+    assert_correct(name, case, "tpu")
 
 
-@both_interpreters
 @pytest.mark.parametrize(("name", "case"), pairs(cases.generated), ids=label)
-def test_sizes_around_the_tiles_are_right(name: str, case: Case, interpreter: Interpreter) -> None:
-    assert_correct(name, case, interpreter)
+def test_sizes_around_the_tiles_are_right(name: str, case: Case) -> None:
+    assert_correct(name, case, "hlo")
+    if not fits(catalogue.spec(name), case):
+        assert_correct(name, case, "tpu")
+
+
+def fits(spec: KernelSpec, case: Case) -> bool:
+    """Whether tiles divide all sizes; declared cases of that kind run on both interpreters."""
+    return all(case.sizes[axis] % tile == 0 for axis, tile in case.tiles.items())
+
+
+@every_kernel
+def test_inputs_of_every_kind_are_right(name: str) -> None:
+    case = next(c for c in cases.generated(catalogue.spec(name)) if "tail" in c.name)
+    for kind in inputs.kinds_for(catalogue.spec(name)):
+        assert_correct(name, case, "hlo", kind)
 
 
 def long_reductions() -> list[tuple[str, Case]]:
@@ -92,19 +87,19 @@ def test_a_long_reduction_in_several_steps_is_right(name: str, case: Case) -> No
     assert_correct(name, case, "hlo", "integers")
 
 
-@pytest.mark.parametrize(("name", "case"), pairs(cases.empty), ids=label)
-def test_an_axis_without_positions_gives_what_the_body_means(name: str, case: Case) -> None:
-    assert_correct(name, case, "hlo")
+@every_kernel
+def test_an_axis_without_positions_gives_what_the_body_means(name: str) -> None:
+    for case in cases.empty(catalogue.spec(name)):
+        assert_correct(name, case, "hlo")
 
 
-def kinds() -> list[tuple[str, InputKind]]:
-    return [(name, kind) for name in NAMES for kind in inputs.kinds_for(catalogue.spec(name))]
-
-
-@pytest.mark.parametrize(("name", "kind"), kinds())
-def test_inputs_of_every_kind_are_right(name: str, kind: InputKind) -> None:
-    case = next(c for c in cases.generated(catalogue.spec(name)) if "tail" in c.name)
-    assert_correct(name, case, "hlo", kind)
+@every_kernel
+def test_the_result_does_not_depend_on_the_tiles(name: str) -> None:
+    spec, program = catalogue.spec(name), catalogue.verifier(name).program
+    for case in cases.generated(spec):
+        for kind in ("random", "integers", "negative", "mixed"):
+            arrays = drawn(spec, case, kind)
+            assert reference.depends_on_tiles(spec, program, arrays, case.tiles) == []
 
 
 # The public function

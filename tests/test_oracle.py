@@ -280,7 +280,7 @@ def test_a_bfloat16_accumulator_is_rejected(name: str) -> None:
 def test_whole_numbers_show_a_bfloat16_accumulator_bit_by_bit(name: str) -> None:
     text = faults.with_narrow_scratch(catalogue.module_text(name), catalogue.spec(name).scratch)
     case = long_reduction(name)
-    _, expected = catalogue.verifier(name).oracle(case, "integers", 0)
+    expected = catalogue.verifier(name).oracle(case, "integers").expected
     assert all(np.all(value.exact) for value in expected["o"])
     assert failures_of(name, text, case, kind="integers")
     assert not failures_of(name, catalogue.module_text(name), case, kind="integers")
@@ -375,8 +375,9 @@ def test_one_wrong_element_by_one_unit_in_the_last_place_is_rejected_where_all_i
 ) -> None:
     verifier = catalogue.verifier(name)
     case = cases.generated(verifier.spec)[0]
-    arrays, expected = verifier.oracle(case, "integers", 0)
-    actual = modules.call(verifier.function, verifier.spec, arrays, case.tiles, "hlo")
+    oracle = verifier.oracle(case, "integers")
+    expected = oracle.expected
+    actual = verifier.call(case, "hlo", oracle.inputs)
     assert not compare.compare(expected, actual)
     exact = np.argwhere(np.logical_and.reduce([way.exact for way in expected["o"]]))
     place = tuple(exact[len(exact) // 2])

@@ -24,14 +24,13 @@ def body(plan: Plan, templates: Path | None = None) -> str:
         The module below its header: docstring, imports, kernel and public function, in black's
         style.
     """
-    import black
-
+    from kernelgen.formatter import format_module
     from kernelgen.renderer.module import module
 
     if templates not in _environments:
         _environments[templates] = _environment(templates)
     text = _environments[templates].get_template("module.py.j2").render(module=module(plan))
-    return black.format_str(_with_imports(text), mode=black.Mode())
+    return format_module(_with_imports(text))
 
 
 def _environment(templates: Path | None) -> Environment:

@@ -130,14 +130,16 @@ def _forget_failed_callbacks() -> None:
     """jax waits for callbacks when the process ends, and would raise their errors once more."""
     import jax
 
+    finish: Any = jax.effects_barrier
     try:
-        jax.effects_barrier()
+        finish()
     except Exception:
         # The error has been raised by the call itself already.
         with contextlib.suppress(ImportError, AttributeError):
-            from jax._src.dispatch import runtime_tokens
+            from jax._src import dispatch
 
-            runtime_tokens.clear()
+            tokens: Any = dispatch.runtime_tokens
+            tokens.clear()
 
 
 def _race_noted() -> bool:

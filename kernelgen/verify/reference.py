@@ -16,7 +16,7 @@ axis is empty, 0 / 0 is 0 (the mean of nothing, a softmax over nothing); elsewhe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -325,10 +325,10 @@ def _written(buffer: Bounded, value: Bounded, place: tuple[slice, ...]) -> Bound
     return Bounded(buffer.axes, buffer.dtype, *parts)
 
 
-def expected(
+def runs(
     spec: KernelSpec, program: Program, inputs: Mapping[str, Array], tiles: Sizes
-) -> dict[str, tuple[Bounded, ...]]:
-    """What the outputs of a kernel have to be.
+) -> list[dict[str, Bounded]]:
+    """Run a body in tiles, once for each way in which its narrow casts may round.
 
     Args:
         spec: The kernel.
@@ -337,11 +337,22 @@ def expected(
         tiles: The tiles it runs with, where they differ from the spec's.
 
     Returns:
+        The values of the outputs for each way; in the first, no cast rounds.
+    """
+    return [stepped(spec, program, inputs, tiles, way) for way in ways(program)]
+
+
+def expected(results: Sequence[Mapping[str, Bounded]]) -> dict[str, tuple[Bounded, ...]]:
+    """What the outputs of a kernel have to be.
+
+    Args:
+        results: What :func:`runs` returned.
+
+    Returns:
         For every output, and for each way in which casts may round: its value, and the smallest
         and largest number of the output's own type that a correct kernel may give.
     """
-    runs = [stepped(spec, program, inputs, tiles, way) for way in ways(program)]
-    return {name: tuple(_stored(run[name]) for run in runs) for name in spec.outputs}
+    return {name: tuple(_stored(result[name]) for result in results) for name in results[0]}
 
 
 def _stored(value: Bounded) -> Bounded:
