@@ -61,7 +61,7 @@ def loads(text: str | bytes, path: str = source.STDIN) -> KernelSpec:
 
 
 def _validate(document: Source) -> KernelSpec:
-    from .spec import validate
+    from .spec.validation import validate
 
     return validate(document)
 
@@ -295,6 +295,6 @@ def _valid(jobs: list[Job], invalid: list[Verdict]) -> list[Job]:
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of kernel specs, as plain data."""
-    from .schema import json_schema
+    from .spec.schema import json_schema
 
     return json_schema()

@@ -189,7 +189,7 @@ def schema() -> int:
     Examples:
       kernelgen schema > schemas/kernel.schema.json
     """
-    from .schema import text
+    from .spec.schema import text
 
     _print(text())
     return 0

@@ -158,6 +158,16 @@ class _Builder:
         one = f"({x}) {self.pick(COMPARISONS)} ({y})"
         return self.pick((one, f"not ({one})", f"({one}) and ({x}) > 0", f"({one}) or ({y}) < 1"))
 
+    def scalars(self) -> list[_Block]:
+        """Perhaps a scalar of the call, perhaps one for every position in front."""
+        found = []
+        for name, axes in (("alpha", ()), ("gain", ("b",))):
+            if set(axes) <= set(self.axes) and self.draw(st.integers(0, 3)) == 0:
+                dtype = self.pick(("float32", "int32"))
+                self.inputs[name] = {"axes": list(axes), "dtype": dtype, "memory_space": "SMEM"}
+                found.append(_Block(f"{name}[b]" if axes else name, axes))
+        return found
+
     def leaf(self, blocks: Sequence[_Block]) -> str:
         if self.draw(st.integers(0, 3)) == 0:
             axis = self.pick([a for a in self.axes if a != "b"])
@@ -180,9 +190,17 @@ def elementwise_chains(draw: Draw) -> Kernel:
     blocks = [new.input("x", axes, NUMBERS)]
     for name in ("y", "z")[: draw(st.integers(0, 2))]:
         blocks.append(new.input(name, draw(_some(axes)), NUMBERS))
+    blocks += new.scalars()
     if draw(st.booleans()):
-        new.step.append(f"part = {new.using(blocks[:1])}")
+        part = new.using(blocks[:1])
+        if not new.axes["n"] and draw(st.booleans()):
+            part = f"roll({part}, {draw(st.integers(-3, 200))}, n)"
+        new.step.append(f"part = {part}")
         blocks.append(_Block("part", axes))
+    if draw(st.integers(0, 3)) == 0:
+        new.input("chosen", draw(_some(axes)), ("bool",))
+        new.step.append(f"picked = where(chosen, {new.number(blocks, 1)}, {new.number(blocks, 1)})")
+        blocks.append(_Block("picked", axes))
     new.step.append(f"o = {new.using(blocks)}")
     new.output("o", axes)
     if draw(st.booleans()):
@@ -213,11 +231,11 @@ def whole_reductions(draw: Draw) -> Kernel:
 
 @st.composite
 def tiled_reductions(draw: Draw) -> Kernel:
-    """One or two accumulators over a tiled axis, with an epilogue."""
+    """One or two accumulators over one or two tiled axes, with an epilogue."""
     new = _Builder(draw)
     front = (*new.leading(), new.axis("m", tiled=draw(st.booleans())))
-    axes = (*front, new.axis("k", tiled=True))
-    new.reduction = ["k"]
+    new.reduction = [new.axis(k, tiled=True) for k in ("k", "j")[: draw(st.integers(1, 2))]]
+    axes = (*front, *new.reduction)
     blocks = [new.input("x", axes, FLOATS)]
     if draw(st.booleans()):
         blocks.append(new.input("w", ("k",), FLOATS))
@@ -227,7 +245,8 @@ def tiled_reductions(draw: Draw) -> Kernel:
         new.scratch[acc] = {"axes": list(front), "dtype": "float32"}
         new.init.append(f"{acc} = {start}")
         used = blocks if acc == "first" else blocks[:1]
-        new.step.append(update.format(acc=acc, x=new.using(used, 1), k="k"))
+        along = ", ".join(new.reduction)
+        new.step.append(update.format(acc=acc, x=new.using(used, 1), k=along))
         accumulators.append(_Block(acc, front))
     if draw(st.booleans()):
         accumulators.append(new.input("bias", ("m",), NUMBERS))

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from . import names
-from .diagnostics import Diagnostic, Pointer, listing, nearest, quoted
-from .limits import MAX_FINDINGS
-from .spec import OPERANDS
+from kernelgen import names
+from kernelgen.diagnostics import Diagnostic, Pointer, listing, nearest, quoted, visible
+from kernelgen.limits import MAX_FINDINGS
+from kernelgen.spec.models import OPERANDS
 
 _Places = list[tuple[Any, Pointer]]
 
@@ -90,7 +90,7 @@ def _distinct_names(data: dict[str, Any]) -> Iterator[Diagnostic]:
 
 def _nulls(data: dict[str, Any]) -> Iterator[Diagnostic]:
     """The keys that may be left out, so that Pydantic takes null for them."""
-    from .spec_errors import null
+    from kernelgen.spec.errors import null
 
     for key in ("$schema", "reference"):
         if key in data and data[key] is None:
@@ -192,5 +192,5 @@ def _cases(data: dict[str, Any]) -> Iterator[Diagnostic]:
                 yield Diagnostic("KG107", f"unknown axis {quoted(name)}", hint, **at)
         absent = [name for name in axes if name not in case]
         if absent:
-            message = f"the case has no size for {listing(absent[:5])}"
+            message = f"the case has no size for {listing([visible(a) for a in absent[:5]])}"
             yield Diagnostic("KG112", message, pointer=("cases", index))

@@ -1,20 +1,19 @@
 """The second stage: the models of a kernel spec.
 
-The models fix keys, types and defaults; :mod:`kernelgen.spec_checks` adds what concerns names, and
-:mod:`kernelgen.spec_errors` turns what Pydantic reports into findings. Descriptions become the
+The models fix keys, types and defaults; :mod:`~kernelgen.spec.checks` adds what concerns names, and
+:mod:`~kernelgen.spec.errors` turns what Pydantic reports into findings. Descriptions become the
 hover text of editors, through the JSON Schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, Strict
-from pydantic import ValidationError as PydanticError
 
-from .diagnostics import KernelgenError, Pointer
-from .source import Source
+from kernelgen.diagnostics import KernelgenError, Pointer
+from kernelgen.source import Source
 
 SIZE_LIMIT = 2**31 - 1
 """Sizes and positions are 32-bit on a TPU."""
@@ -221,35 +220,3 @@ def model_at(pointer: Pointer) -> type[BaseModel]:
     if len(pointer) == 2 and pointer[0] in SECTIONS:
         return SECTIONS[str(pointer[0])]
     return Body if pointer == ("body",) else KernelSpec
-
-
-def validate(source: Source) -> KernelSpec:
-    """Check a document against the models and the rules about names.
-
-    Args:
-        source: The document.
-
-    Returns:
-        The spec, which remembers its source.
-
-    Raises:
-        KernelgenError: With every finding, each with its position.
-    """
-    from . import spec_checks
-
-    spec, errors = _build(source.data)
-    findings = errors + spec_checks.findings(source.data, complete=spec is not None)
-    if findings or spec is None:
-        unique = {(d.code, d.pointer, d.message): d for d in reversed(findings)}
-        raise KernelgenError(source.locate(d) for d in reversed(unique.values()))
-    spec._source = source
-    return spec
-
-
-def _build(data: dict[str, Any]) -> tuple[KernelSpec | None, list[Any]]:
-    try:
-        return KernelSpec.model_validate(data), []
-    except PydanticError as error:
-        from . import spec_errors
-
-        return None, spec_errors.translate(error)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from . import names
-from .spec import SUPPORTED_DTYPES, KernelSpec
+from kernelgen import names
+from kernelgen.spec.models import SUPPORTED_DTYPES, KernelSpec
 
 _NAMED = ("axes", "inputs", "outputs", "scratch")
 _LINES = ("init", "step", "finish", "reference")

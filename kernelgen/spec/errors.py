@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from .diagnostics import Diagnostic, Pointer, nearest, quoted
-from .limits import MAX_FINDINGS
-from .spec import MEMORY_SPACES, SUPPORTED_DTYPES, TARGETS, model_at
+from kernelgen.diagnostics import Diagnostic, Pointer, nearest, quoted
+from kernelgen.limits import MAX_FINDINGS
+from kernelgen.spec.models import MEMORY_SPACES, SUPPORTED_DTYPES, TARGETS, model_at
 
 _WANTED = {
     "string_type": "a string",

@@ -1,0 +1,5 @@
+"""What a person may write: keys, types, names and defaults, and nothing about hardware."""
+
+from kernelgen.spec.models import SUPPORTED_DTYPES, TARGETS, KernelSpec, Operand
+
+__all__ = ["SUPPORTED_DTYPES", "TARGETS", "KernelSpec", "Operand"]
