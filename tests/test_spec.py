@@ -11,9 +11,10 @@ import pytest
 from pydantic import ValidationError
 
 import kernelgen
-from kernelgen import names, schema, source, spec
+from kernelgen import names, source
 from kernelgen.diagnostics import Diagnostic, KernelgenError
 from kernelgen.rules import RULES
+from kernelgen.spec import models, schema
 
 ROOT = Path(__file__).parent.parent
 SPECS = sorted((ROOT / "specs").glob("*.json")) + sorted((ROOT / "templates/new").glob("*.json"))
@@ -195,7 +196,7 @@ def test_supported_and_refused_dtypes_are_distinguished() -> None:
     for dtype in ("float16", "float64", "int64", "uint8"):
         kernelgen.loads(json.dumps(changed(inputs__a__dtype=dtype)))
     enum = schema.json_schema()["$defs"]["Input"]["properties"]["dtype"]["enum"]
-    assert tuple(enum) == spec.SUPPORTED_DTYPES
+    assert tuple(enum) == models.SUPPORTED_DTYPES
 
 
 def test_a_spec_locates_the_findings_of_later_stages() -> None:
@@ -207,7 +208,7 @@ def test_a_spec_locates_the_findings_of_later_stages() -> None:
 
 
 def test_a_spec_built_in_python_has_a_source_too() -> None:
-    built = spec.KernelSpec.model_validate(MATMUL)
+    built = models.KernelSpec.model_validate(MATMUL)
     assert source.parse(built.source.text).data == built.source.data
     assert kernelgen.loads(built.source.text).axes == built.axes
 
