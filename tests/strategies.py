@@ -124,6 +124,8 @@ class _Builder:
             "inputs": self.inputs,
             "outputs": self.outputs,
             "body": {phase: lines for phase, lines in body.items() if lines},
+            # Memory is planned for the sizes of the cases.
+            "cases": [self.sizes],
         }
         if self.reduction:
             data["reduction"] = self.reduction
@@ -235,6 +237,9 @@ def tiled_reductions(draw: Draw) -> Kernel:
     new = _Builder(draw)
     front = (*new.leading(), new.axis("m", tiled=draw(st.booleans())))
     new.reduction = [new.axis(k, tiled=True) for k in ("k", "j")[: draw(st.integers(1, 2))]]
+    if len(new.reduction) > 1:
+        # Three dimensions of 128 would not fit in the smallest VMEM.
+        new.axes["m"], new.sizes["m"] = {}, min(new.sizes["m"], 9)
     axes = (*front, *new.reduction)
     blocks = [new.input("x", axes, FLOATS)]
     if draw(st.booleans()):

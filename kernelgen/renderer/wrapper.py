@@ -6,6 +6,7 @@ from kernelgen.diagnostics import listing
 from kernelgen.language.dtypes import DTYPES
 from kernelgen.planner.ir import Layout
 from kernelgen.planner.model import Axis, Operand, Plan
+from kernelgen.planner.names import names_of, unused
 from kernelgen.renderer.printer import Printer, jnp_dtype, shape_text
 
 WIDTH = 88
@@ -113,24 +114,26 @@ def dtype_lines(plan: Plan) -> list[str]:
     names = listing([operand.name for operand in inputs])
     got = listing([f"{{{operand.name}.dtype}}" for operand in inputs])
     together = [f"if {wrong}:", _raised("TypeError", f"{names} must be {wanted}, got {got}")]
-    return together if len(inputs) == 1 or _fits(*together) else _dtype_loop(inputs)
+    return together if len(inputs) == 1 or _fits(*together) else _dtype_loop(plan)
 
 
-def _dtype_loop(inputs: tuple[Operand, ...]) -> list[str]:
-    dtypes = {operand.dtype for operand in inputs}
-    if len(dtypes) == 1:
+def _dtype_loop(plan: Plan) -> list[str]:
+    inputs = plan.of_kind("input")
+    name, array, dtype = (unused(n, set(names_of(plan))) for n in ("name", "array", "dtype"))
+    if len({operand.dtype for operand in inputs}) == 1:
         pairs = ", ".join(f'("{operand.name}", {operand.name})' for operand in inputs)
         wanted = inputs[0].dtype
         return [
-            f"for name, array in ({pairs}):",
-            f"    if array.dtype != jnp.{jnp_dtype(wanted)}:",
-            f'        raise TypeError(f"{{name}} must be {wanted}, got {{array.dtype}}")',
+            f"for {name}, {array} in ({pairs}):",
+            f"    if {array}.dtype != jnp.{jnp_dtype(wanted)}:",
+            f'        raise TypeError(f"{{{name}}} must be {wanted}, got {{{array}.dtype}}")',
         ]
     triples = ", ".join(f'("{x.name}", {x.name}, jnp.{jnp_dtype(x.dtype)})' for x in inputs)
+    message = f"{{{name}}} must be {{jnp.dtype({dtype})}}, got {{{array}.dtype}}"
     return [
-        f"for name, array, dtype in ({triples}):",
-        "    if array.dtype != dtype:",
-        '        raise TypeError(f"{name} must be {jnp.dtype(dtype)}, got {array.dtype}")',
+        f"for {name}, {array}, {dtype} in ({triples}):",
+        f"    if {array}.dtype != {dtype}:",
+        f'        raise TypeError(f"{message}")',
     ]
 
 
