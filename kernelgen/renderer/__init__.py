@@ -47,13 +47,18 @@ def _environment(templates: Path | None) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["listed"] = _listed
+    environment.filters |= {"listed": _listed, "bracketed": _bracketed}
     return environment
 
 
 def _listed(items: tuple[str, ...]) -> str:
     """One item as it is, several as a list: how pallas_call takes and returns outputs."""
-    return items[0] if len(items) == 1 else f"[{', '.join(items)}]"
+    return items[0] if len(items) == 1 else _bracketed(items)
+
+
+def _bracketed(items: tuple[str, ...]) -> str:
+    """A list; several items have a line each, as the comma behind the last tells black."""
+    return f"[{', '.join(items)}{',' if len(items) > 1 else ''}]"
 
 
 def _with_imports(text: str) -> str:
