@@ -78,7 +78,8 @@ def usage(operation: Operation) -> str:
     )
     values = {"linear_scan": ["a", "x", "h"], "roll": ["x", "shift"]}.get(operation.name, values)
     axes = {0: [], 1: ["axis"], -1: ["axis, ..."]}[operation.axes]
-    return f"{operation.name}({', '.join([*values, *axes])})"
+    at = len(values) if operation.axis_at is None else operation.axis_at
+    return f"{operation.name}({', '.join([*values[:at], *axes, *values[at:]])})"
 
 
 def types(operation: Operation) -> str:

@@ -63,6 +63,7 @@ _RULES = (
     Rule("KG212", "target lacks an axis", "A block has one place for each position of its axes."),
     Rule("KG213", "wrong phase", "A block is written back when its index changes."),
     Rule("KG214", "axis not whole", "A step sees one tile; the others pass at other steps."),
+    Rule("KG215", "result of one tile", "A step sees one tile of an axis that the grid walks."),
     Rule("KG301", "grid axis without tile", "The grid walks an axis tile by tile."),
     Rule("KG302", "tiled axis not in grid", "Only the first tile would ever be computed."),
     Rule("KG303", "block of several steps", "Parallel steps may run on two cores."),

@@ -8,6 +8,10 @@ import os
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+from kernelgen.verify.modules import XLA_FLAGS
+
+os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
+
 from hypothesis import HealthCheck, settings
 
 # Every example of a kernel is compiled, and other workers use the same cores: a deadline would

@@ -7,7 +7,8 @@ from kernelgen.language import syntax
 from kernelgen.language.dtypes import DTYPES, supported
 from kernelgen.language.expressions import CONSTANTS, Expressions, union
 from kernelgen.language.operations import OPERATIONS
-from kernelgen.language.program import PHASES, Assignment, Phase, Program, Type, Value
+from kernelgen.language.partial import check_partial
+from kernelgen.language.program import PHASES, Assignment, Constant, Phase, Program, Type, Value
 from kernelgen.language.scope import MeaninglessError, Scope
 from kernelgen.language.syntax import Name, Span, Statement
 from kernelgen.names import alternative, problem
@@ -28,8 +29,9 @@ def check(spec: KernelSpec) -> Program:
     """
     checker = _Checker(spec)
     program = checker.program()
-    if checker.scope.findings:
-        raise KernelgenError(checker.scope.findings)
+    findings = checker.scope.findings or check_partial(spec, program)
+    if findings:
+        raise KernelgenError(findings)
     return program
 
 
@@ -115,6 +117,7 @@ class _Checker:
                 span,
                 "compare, as in x > 0, or choose numbers with where(condition, 1, 0)",
             )
+        self.check_fits(statement, operand.dtype, value)
         storage = "output" if target in self.spec.outputs else "scratch"
         if storage == "output":
             self.check_output_phase(target, span)
@@ -123,6 +126,19 @@ class _Checker:
             target, storage, statement.operator, value,  # type: ignore[arg-type]
             Type(operand.axes, supported(operand.dtype)), statement.pointer, span,
         )  # fmt: skip
+
+    def check_fits(self, statement: Statement, dtype: str, value: Value) -> None:
+        """A number assigned to an integer buffer has to be one of its integers."""
+        if not isinstance(value, Constant) or dtype not in DTYPES or DTYPES[dtype].kind != "int":
+            return
+        bound = 2 ** (DTYPES[dtype].bits - 1)
+        if value.value != value.value // 1 or not -bound <= value.value < bound:
+            raise self.scope.fail(
+                "KG206",
+                f"{statement.target} is {dtype}, which does not hold {value.value}",
+                value.span,
+                f"write a whole number from {-bound} to {bound - 1}",
+            )
 
     def store_local(self, statement: Statement, value: Value) -> Assignment:
         target, span = statement.target, statement.target_span

@@ -64,6 +64,15 @@ def corners(np: Any, evaluate: Callable[..., Any], *operands: Interval) -> Ends:
     return Ends(lo, hi)
 
 
+def ordered(np: Any, evaluate: Callable[..., Any], *operands: Interval) -> Ends:
+    """The ends of an operation that picks by size: anything, where NaN has no size.
+
+    XLA on a CPU may drop NaN from a maximum (``xla_cpu_enable_fast_min_max``).
+    """
+    lo, hi, _ = corners(np, evaluate, *operands)
+    return Ends(lo, hi, np.isnan(lo) | np.isnan(hi))
+
+
 def _varies(np: Any, operand: Interval) -> bool:
     if operand.lo is operand.hi:
         return False
@@ -158,6 +167,8 @@ def first_smallest(np: Any, evaluate: Callable[..., Any], x: Interval, axis: int
 
 
 def _positions(np: Any, evaluate: Callable[..., Any], x: Interval, leaders: Any, axis: int) -> Ends:
+    # NaN has no size: it may win or lose.
+    leaders = leaders | np.any(np.isnan(x.lo), axis, keepdims=True)
     extent = leaders.shape[axis]
     certain = np.all(~leaders | (x.lo == x.hi), axis)
     single = evaluate(x.lo, axis)
@@ -173,6 +184,8 @@ def relative(units: float) -> Callable[..., Any]:
 
 ROUNDED = ErrorRule(corners)
 """One correctly rounded float32 operation, monotone in each operand: also whatever is exact."""
+
+ORDERED = ErrorRule(ordered)
 
 QUOTIENT = ErrorRule(quotient, relative(3))
 """Division, by a constant as a product with its reciprocal or, on a TPU, in Newton steps."""

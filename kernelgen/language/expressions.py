@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from types import SimpleNamespace
+
 from kernelgen.diagnostics import nearest
-from kernelgen.language.dtypes import DTYPES, REFUSED, supported
+from kernelgen.language.dtypes import DTYPES, INT32_MIN, REFUSED, supported
 from kernelgen.language.operations import FUNCTIONS, OPERATIONS, Operation
 from kernelgen.language.program import (
     Apply,
@@ -15,11 +18,10 @@ from kernelgen.language.program import (
     Size,
     Type,
     Value,
-    is_static,
 )
 from kernelgen.language.scope import MeaninglessError, Scope
 from kernelgen.language.syntax import Call, Expression, Name, Number, Span, Subscript
-from kernelgen.language.types import WEAK, WEAK_FLOAT, WEAK_INT
+from kernelgen.language.types import WEAK, WEAK_FLOAT, WEAK_INT, real
 from kernelgen.spec import Operand
 
 CONSTANTS = {"inf": float("inf")}
@@ -30,6 +32,9 @@ MAX_ABS_INT = 2**31 - 1
 """Whole numbers in a body are int32 in the kernel."""
 
 MAX_FLOAT32 = 3.4028234e38
+
+_SCALARS = SimpleNamespace(sqrt=math.sqrt, minimum=min, maximum=max, abs=abs)
+"""NumPy's part in operations on numbers alone, with exceptions for what has no value."""
 
 
 class Expressions:
@@ -177,6 +182,9 @@ class Expressions:
         return expression.name
 
     def call(self, call: Call) -> Value:
+        lowest = call.args[0] if call.function == "negative" else None
+        if isinstance(lowest, Number) and lowest.value == -INT32_MIN:
+            return Constant(INT32_MIN, Type((), WEAK_INT), call.span)
         if call.function in SYNTAX_FUNCTIONS:
             return self.syntax_call(call)
         operation = OPERATIONS.get(call.function)
@@ -250,8 +258,27 @@ class Expressions:
             raise self.scope.fail("KG206", f"{spelling(operation)}: {error}", span) from None
         if dtype in WEAK and operation.python is None:
             dtype = "float32" if dtype == WEAK_FLOAT else "int32"
+        if operation.typing is real and operation.python is None:
+            wanted = ("float32",) * len(wanted)
         args = tuple(converted(arg, to) for arg, to in zip(args, wanted, strict=True))
+        self.check_constant(operation, args, span)
+        if operation.name == "negative" and isinstance(args[0], Constant):
+            return Constant(-args[0].value, args[0].type, span)
         return Apply(operation, args, axes, Type(result_axes(operation, args, axes), dtype), span)
+
+    def check_constant(self, operation: Operation, args: tuple[Value, ...], span: Span) -> None:
+        """An expression of numbers alone has to have a value, in 32 bits."""
+        numbers = [arg.value for arg in args if isinstance(arg, Constant)]
+        if len(numbers) < len(args) or operation.python is None:
+            return
+        try:
+            value = operation.numpy(_SCALARS, *numbers)
+            if isinstance(value, complex) or (isinstance(value, int) and abs(value) > MAX_ABS_INT):
+                raise ValueError
+        except (ArithmeticError, ValueError):
+            raise self.scope.fail(
+                "KG205", f"{spelling(operation)} of these numbers has no 32-bit value", span
+            ) from None
 
     def check_axes(
         self, operation: Operation, args: tuple[Value, ...], axes: tuple[str, ...], span: Span
@@ -282,9 +309,12 @@ class Expressions:
                 "KG207", f"the state before a scan along {axes[0]} does not carry {axes[0]}",
                 args[2].span, f"write last(..., {axes[0]})",
             )  # fmt: skip
-        if operation.name == "roll" and not is_static(args[1]):
+        if operation.name == "roll" and args[1].type.dtype != WEAK_INT:
             raise self.scope.fail(
-                "KG205", "roll moves by a constant", args[1].span, "write a number or size(...)"
+                "KG205",
+                "roll moves by a whole constant",
+                args[1].span,
+                "write a whole number, size(...), or // for /",
             )
 
     def check_extent(self, operation: Operation, axis: str, span: Span) -> None:

@@ -173,10 +173,17 @@ def _function(
 
 
 def _reduction(
-    name: str, typing: Typing, numpy: Callable[..., Any], identity: dict[str, float], doc: str
+    name: str,
+    typing: Typing,
+    numpy: Callable[..., Any],
+    identity: dict[str, float],
+    doc: str,
+    error: errors.ErrorRule = errors.ROUNDED,
 ) -> Operation:
     jnp = f"jnp.{name}({{0}}, axis={{axis}}, keepdims=True)"
-    return Operation(name, "reduction", 1, -1, typing, jnp, numpy, doc, (identity,))
+    return Operation(
+        name, "reduction", 1, -1, typing, jnp, numpy, doc, (identity,), error=error
+    )  # fmt: skip
 
 
 def _erf(np: Any, x: Any) -> Any:
@@ -392,6 +399,7 @@ _FUNCTIONS = (
         arity=2,
         python="min({0}, {1})",
         fills=known(min),
+        error=errors.ORDERED,
     ),
     _function(
         "maximum",
@@ -402,6 +410,7 @@ _FUNCTIONS = (
         arity=2,
         python="max({0}, {1})",
         fills=known(max),
+        error=errors.ORDERED,
     ),
     _function(
         "clip",
@@ -410,6 +419,7 @@ _FUNCTIONS = (
         lambda np, x, lo, hi: np.clip(x, lo, hi),
         "x, no smaller than the second and no larger than the third value.",
         arity=3,
+        error=errors.ORDERED,
     ),
     _function(
         "abs",
@@ -582,6 +592,7 @@ _FUNCTIONS = (
         lambda np, x: np.maximum(x, 0),
         "x where positive, else 0.",
         fills=keeps_zero,
+        error=errors.ORDERED,
     ),
     _function(
         "softplus",
@@ -609,8 +620,22 @@ _REDUCTIONS = (
         ZERO,
         "Sum over the true extent, divided by it.",
     ),
-    _reduction("max", ordering, lambda np, x, axis: np.max(x, axis), LOWEST, "Largest value."),
-    _reduction("min", ordering, lambda np, x, axis: np.min(x, axis), HIGHEST, "Smallest value."),
+    _reduction(
+        "max",
+        ordering,
+        lambda np, x, axis: np.max(x, axis),
+        LOWEST,
+        "Largest value.",
+        errors.ORDERED,
+    ),
+    _reduction(
+        "min",
+        ordering,
+        lambda np, x, axis: np.min(x, axis),
+        HIGHEST,
+        "Smallest value.",
+        errors.ORDERED,
+    ),
     _reduction("any", logical, lambda np, x, axis: np.any(x, axis), ZERO, "Whether any holds."),
     _reduction("all", logical, lambda np, x, axis: np.all(x, axis), ONE, "Whether all hold."),
     Operation(
@@ -680,7 +705,7 @@ _ALONG_AN_AXIS = (
         2,
         1,
         widening,
-        "jnp.roll({0}, {1}, {axis})",
+        "_roll({0}, {1}, {axis})",
         lambda np, x, shift, axis: np.roll(x, int(shift), axis),
         "Positions moved along a whole axis by a constant, around its end.",
     ),

@@ -164,7 +164,10 @@ def _empty(
     scratch = [operand.name for operand in operands.values() if operand.kind == "scratch"]
     constants = _initial(context, program.init, scratch)
     statements = Lowering(context, program.finish, constants).run()
-    return _needed(statements, outputs, missing)
+    stored = {statement.name for statement in statements if isinstance(statement, Store)}
+    unwritten = [operand.name for operand in outputs if operand.name not in stored]
+    zeros = [Store(name, Literal(0), form="scalar") for name in unwritten]
+    return _needed((*statements, *zeros), outputs, missing)
 
 
 def _needed(
@@ -190,8 +193,12 @@ def _initial(
     context: Context, init: tuple[Assignment, ...], scratch: list[str]
 ) -> dict[str, Lowered]:
     """Scratch buffers as init leaves them, as expressions; 0 where it leaves them alone."""
-    values = {name: Lowered(Literal(0), (), context.dtypes[name]) for name in scratch}
+    zeros = {name: Lowered(Literal(0), (), context.dtypes[name]) for name in scratch}
+    lowering = Lowering(context, init, zeros)
     for assignment in init:
-        lowering = Lowering(context, (assignment,), values)
-        values[assignment.target] = lowering.lower(assignment.value)
-    return values
+        value = lowering.lower(assignment.value)
+        if assignment.storage == "local":
+            lowering.define(assignment.target, assignment.value, value)
+        else:
+            lowering.blocks.constants[assignment.target] = value
+    return lowering.blocks.constants

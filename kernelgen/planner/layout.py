@@ -12,12 +12,15 @@ from kernelgen.language.program import (
     Apply,
     Assignment,
     Cast,
-    Element,
+    Constant,
     Positions,
     Program,
     Read,
+    Size,
     Type,
     Value,
+    children,
+    walk,
 )
 from kernelgen.planner.ir import Expand, Expr, Layout, Permute, Squeeze
 
@@ -76,26 +79,26 @@ def without(layout: Layout, axes: Sequence[str]) -> Layout:
     return tuple(None if axis in axes else axis for axis in layout)
 
 
-def move(value: Expr, source: Layout, frame: Layout) -> Expr:
+def move(value: Expr, source: Layout, frame: Layout) -> tuple[Expr, Layout]:
     """A value brought from its layout into a frame that has all of its axes.
 
-    Unit dimensions in front are left to broadcasting.
+    Unit dimensions in front are left to broadcasting. Returns the value and its new layout.
     """
     target = tuple(axis if axis in source else None for axis in frame)
     if not source or _trimmed(source) == _trimmed(target):
-        return value
+        return value, source
     wanted = named(target)
     if named(source) != wanted or len(source) == len(target) == 2:
         order = _order(source, target)
         value = Permute(value, order)
         source = tuple(source[i] for i in order)
     if _trimmed(source) == _trimmed(target):
-        return value
+        return value, source
     units = tuple(i for i, axis in enumerate(source) if axis is None)
     if units:
         value = Squeeze(value, units)
     missing = tuple(i for i, axis in enumerate(target) if axis is None)
-    return Expand(value, missing) if missing else value
+    return (Expand(value, missing) if missing else value), target
 
 
 def _trimmed(layout: Layout) -> Layout:
@@ -119,6 +122,10 @@ def contraction(x: Layout, y: Layout, axis: str) -> Layout:
     batch = [a for a in named(x) if a in y and a != axis]
     free = [a for a in (*x, *y) if a != axis and a not in batch]
     return (*batch, *free)
+
+
+Locals = dict[str, tuple[Layout | None, Value]]
+"""The locals of a phase: their layouts, as far as they are known, and their values."""
 
 
 class Layouts:
@@ -150,7 +157,7 @@ class Layouts:
         while True:
             before = len(self.open)
             for _, statements in program.phases():
-                local: dict[str, Layout | None] = {}
+                local: Locals = {}
                 for statement in statements:
                     self.visit(statement, local)
             if not self.open:
@@ -168,19 +175,21 @@ class Layouts:
         self.known[name] = layout
         del self.open[name]
 
-    def visit(self, statement: Assignment, local: dict[str, Layout | None]) -> None:
-        layout = self.infer(statement.value, local)
-        target = statement.target
+    def visit(self, statement: Assignment, local: Locals) -> None:
+        value, target = statement.value, statement.target
+        layout = self.infer(value, local)
         if statement.storage == "local":
-            local[target] = layout
+            local[target] = (layout, value)
+        elif target in self.known and layout is None:
+            self.push(value, self.known[target], local)
         elif target in self.open and layout and set(self.open[target]) <= set(layout):
             self.settle(target, self.placed(target, layout))
 
-    def infer(self, value: Value, local: dict[str, Layout | None]) -> Layout | None:
-        """The layout of a value; None while it depends on an open operand."""
+    def infer(self, value: Value, local: Locals) -> Layout | None:
+        """The layout of a value; None while it depends on an open operand, or is free."""
         match value:
             case Read(name=name, storage="local"):
-                return local.get(name)
+                return local[name][0]
             case Read(name=name):
                 return self.known.get(name)
             case Cast(value=inner):
@@ -189,61 +198,70 @@ class Layouts:
                 return self.infer_apply(value, local)
             case Positions(type=Type(axes=axes)):
                 return None if self.strip(axes) else ()
-            case Element():
-                return ()
             case _:
                 return ()
 
-    def infer_apply(self, value: Apply, local: dict[str, Layout | None]) -> Layout | None:
-        layouts = [self.infer(arg, local) for arg in value.args]
+    def infer_apply(self, value: Apply, local: Locals) -> Layout | None:
         kind = value.operation.kind
         if kind == "contraction":
-            return self.infer_contraction(value, layouts, local)
-        if kind in ("reduction", "select"):
-            return None if layouts[0] is None else without(layouts[0], value.axes)
-        if kind == "shift":
-            return layouts[0]
-        known = [layout for layout in layouts if layout is not None]
+            return self.infer_contraction(value, local)
+        if kind in ("reduction", "select", "shift"):
+            inner = self.settled(value.args[0], local)
+            return inner if inner is None or kind == "shift" else without(inner, value.axes)
+        known = [layout for arg in value.args if (layout := self.infer(arg, local)) is not None]
         frame = merge(known)
-        if any(layout is None for layout in layouts):
-            for arg, layout in zip(value.args, layouts, strict=True):
-                if layout is None and frame:
-                    frame = self.place(arg, frame)
-            unplaced = [arg for arg in value.args if self.infer(arg, local) is None]
-            if unplaced and not all(_flexible(arg) for arg in unplaced):
-                return None
-            for arg in unplaced:
-                frame = _with_axes(frame, row(self.strip(arg.type.axes)))
+        if frame:
+            for arg in value.args:
+                if self.infer(arg, local) is None:
+                    frame = self.push(arg, frame, local)
+        layouts = [self.infer(arg, local) for arg in value.args]
+        free = [arg for arg, layout in zip(value.args, layouts, strict=True) if layout is None]
+        if free and (not frame or not all(is_flexible(arg) for arg in free)):
+            return None
         return frame
 
-    def infer_contraction(
-        self, value: Apply, layouts: list[Layout | None], local: dict[str, Layout | None]
-    ) -> Layout | None:
-        for arg, layout in zip(value.args, layouts, strict=True):
-            if layout is None:
-                self.vote(arg, row(self.strip(arg.type.axes)))
+    def settled(self, value: Value, local: Locals) -> Layout | None:
+        """The layout of a value that nothing else can place."""
+        layout = self.infer(value, local)
+        if layout is None and is_flexible(value):
+            return row(self.strip(value.type.axes))
+        return layout
+
+    def infer_contraction(self, value: Apply, local: Locals) -> Layout | None:
+        for arg in value.args:
+            if self.infer(arg, local) is None:
+                self.push(arg, row(self.strip(arg.type.axes)), local)
         x, y = (self.infer(arg, local) for arg in value.args)
         if x is None or y is None:
             return None
         axes = self.strip(value.axes)
         return dot_layout(x, y, axes[0]) if axes else merge([x, y])
 
-    def place(self, value: Value, frame: Layout) -> Layout:
-        """Give an open operand the dimension that the frame has, or leaves, for its axis."""
+    def push(self, value: Value, frame: Layout, local: Locals) -> Layout:
+        """Give the open operands in a value the dimensions that a frame has, or leaves, for them.
+
+        Returns the frame with room for all axes of the value.
+        """
         wide = _with_axes(frame, row(self.strip(value.type.axes)))
-        self.vote(value, wide)
+        match value:
+            case Read(name=name, storage="local"):
+                self.push(local[name][1], wide, local)
+            case Read(name=name) if name in self.open:
+                self.settle(name, self.placed(name, wide))
+            case Cast(value=inner):
+                self.push(inner, wide, local)
+            case Apply(operation=operation, args=args) if operation.kind == "elementwise":
+                for arg in args:
+                    self.push(arg, wide, local)
         return wide
 
-    def vote(self, value: Value, frame: Layout) -> None:
-        while isinstance(value, Cast):
-            value = value.value
-        if isinstance(value, Read) and value.name in self.open:
-            self.settle(value.name, self.placed(value.name, frame))
 
-
-def _flexible(value: Value) -> bool:
-    """Positions are made in whatever layout the rest needs."""
-    return isinstance(value, Positions)
+def is_flexible(value: Value) -> bool:
+    """Whether a value is made of positions and numbers only, and so may lie either way."""
+    leaves = [part for part in walk(value) if not children(part)]
+    return any(isinstance(leaf, Positions) for leaf in leaves) and all(
+        isinstance(leaf, Positions | Constant | Size) for leaf in leaves
+    )
 
 
 def dot_layout(x: Layout, y: Layout, axis: str) -> Layout:

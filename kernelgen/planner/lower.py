@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernelgen.diagnostics import Diagnostic, listing
 from kernelgen.language.dtypes import DTYPES
+from kernelgen.language.expressions import converted
 from kernelgen.language.operations import OPERATIONS
 from kernelgen.language.program import (
     Apply,
@@ -16,9 +17,7 @@ from kernelgen.language.program import (
     Size,
     Type,
     Value,
-    children,
     is_static,
-    walk,
 )
 from kernelgen.language.types import WEAK
 from kernelgen.planner import ir
@@ -27,6 +26,7 @@ from kernelgen.planner.context import Context, Lowered
 from kernelgen.planner.ir import Bind, Expr, Layout, Literal, Local, Statement, Store
 from kernelgen.planner.layout import (
     contraction,
+    is_flexible,
     is_vector_product,
     merge,
     move,
@@ -73,36 +73,62 @@ class Lowering:
 
     def statement(self, statement: Assignment) -> None:
         target, storage = statement.target, statement.storage
-        value = statement.value
-        if storage == "local" and statement.operator:
-            value = self.written_out(statement)
+        value, operator = statement.value, statement.operator
+        if operator and (storage == "local" or self.is_converted(statement)):
+            value, operator = self.written_out(statement), ""
         if storage == "local":
-            lowered = self.lower(value)
-            self.define(target, value, lowered)
+            self.define(target, value, self.lower(value))
             return
-        self.store(statement, self.lower(value, self.context.layouts[target]))
+        self.store(statement, operator, self.lower(value, self.context.layouts[target]))
         self.blocks.stored(target)
 
-    def store(self, statement: Assignment, lowered: Lowered) -> None:
+    def is_converted(self, statement: Assignment) -> bool:
+        """Whether ``t += x`` computes in another type than the buffer's, so that it rounds once."""
+        stored = self.context.dtypes[statement.target]
+        dtypes = (stored, statement.value.type.dtype)
+        return OPERATIONS[statement.operator].typing(dtypes)[1] != stored
+
+    def store(self, statement: Assignment, operator: str, lowered: Lowered) -> None:
         frame = self.context.layouts[statement.target]
-        symbol = OPERATIONS[statement.operator].infix if statement.operator else ""
+        symbol = OPERATIONS[operator].infix if operator else ""
         cast = lowered.dtype not in (statement.type.dtype, *WEAK)
-        expr = move(lowered.expr, lowered.layout, frame)
+        expr, layout = self.fitted(lowered, frame)
         form: ir.Form = "block"
         if not frame:
-            expr = ir.Extract(expr, len(lowered.layout)) if lowered.layout else expr
-        elif not lowered.layout:
+            expr = ir.Extract(expr, len(layout)) if layout else expr
+        elif not layout and not symbol:
             form = "scalar"
-        elif set(named(frame)) != set(named(lowered.layout)) and not symbol:
+        elif layout != frame and not symbol:
             form = "part"
         self.blocks.lines.append(Store(statement.target, expr, symbol, cast, form))
 
+    def fitted(self, lowered: Lowered, frame: Layout) -> tuple[Expr, Layout]:
+        """The value in the order of a buffer's dimensions, and of no higher rank."""
+        expr, layout = self.moved(lowered, frame) if frame else (lowered.expr, lowered.layout)
+        surplus = len(layout) - len(frame)
+        if frame and surplus > 0:
+            return ir.Squeeze(expr, tuple(range(surplus))), layout[surplus:]
+        return expr, layout
+
+    def moved(self, lowered: Lowered, frame: Layout) -> tuple[Expr, Layout]:
+        """A value brought into a frame; booleans, which cannot be reshaped, as numbers."""
+        expr, layout = move(lowered.expr, lowered.layout, frame)
+        if expr is lowered.expr or lowered.dtype != "bool":
+            return expr, layout
+        numbers, layout = move(ir.As(lowered.expr, "int32"), lowered.layout, frame)
+        return ir.Call(OPERATIONS["not_equal"], (numbers, Literal(0))), layout
+
     def written_out(self, statement: Assignment) -> Value:
-        """``x += y`` on a local, as ``x = x + y``."""
-        variable = self.blocks.variables[statement.target].lowered
-        operation = OPERATIONS[statement.operator]
-        own = Read(statement.target, "local", Type(named(variable.layout), variable.dtype))
-        return Apply(operation, (own, statement.value), (), statement.type)
+        """``x += y`` as ``x = x + y``."""
+        target, operation = statement.target, OPERATIONS[statement.operator]
+        if statement.storage == "local":
+            variable = self.blocks.variables[target].lowered
+            own = Read(target, "local", Type(named(variable.layout), variable.dtype))
+            return Apply(operation, (own, statement.value), (), statement.type)
+        own = Read(target, "scratch", statement.type)
+        wanted, dtype = operation.typing((own.type.dtype, statement.value.type.dtype))
+        args = (converted(own, wanted[0]), converted(statement.value, wanted[1]))
+        return Apply(operation, args, (), Type(own.type.axes, dtype))
 
     def define(self, name: str, value: Value, lowered: Lowered) -> None:
         fills = {axis: self.masks.fill(value, axis) for axis in self.masks.ragged_axes(value)}
@@ -180,18 +206,18 @@ class Lowering:
     # Elementwise
 
     def elementwise(self, value: Apply, frame: Layout) -> Lowered:
-        fixed = [self.lower(arg) for arg in value.args if not _is_flexible(arg)]
+        fixed = [self.lower(arg) for arg in value.args if not is_flexible(arg)]
         layout = merge([part.layout for part in fixed])
         iterator = iter(fixed)
         parts = []
         for arg in value.args:
-            if not _is_flexible(arg):
+            if not is_flexible(arg):
                 parts.append(next(iterator))
                 continue
             part = self.lower(arg, layout or frame)
             layout = merge([layout, part.layout])
             parts.append(part)
-        args = tuple(move(part.expr, part.layout, layout) for part in parts)
+        args = tuple(self.moved(part, layout)[0] for part in parts)
         if value.operation.jnp.count("{0}") > 1:
             args = (self.blocks.atomic(args[0], layout, parts[0].dtype), *args[1:])
         expr = self.folded(value, args)
@@ -280,7 +306,9 @@ class Lowering:
             return self.lower(sum_of_products(value))
         axis = axes[0]
         if axis in self.context.ragged:
-            x, y = self.masks.protected(x, (axis,), 0), self.masks.protected(y, (axis,), 0)
+            if value.type.dtype == "float32":  # 0 * NaN is NaN; an integer times 0 is 0
+                x = self.masks.protected(x, (axis,), 0)
+            y = self.masks.protected(y, (axis,), 0)
         a, b = self.matrix(self.lower(x)), self.matrix(self.lower(y))
         if orient(a.layout, b.layout, axis)[2]:
             a, b = b, a
@@ -362,7 +390,7 @@ class Lowering:
         layout = merge([part.layout for part in parts])
         if axis not in layout:  # one position a step: the recurrence itself
             return self.lower(recurrence(value, args))
-        exprs = tuple(move(part.expr, part.layout, layout) for part in parts)
+        exprs = tuple(self.moved(part, layout)[0] for part in parts)
         return Lowered(ir.Call(value.operation, exprs, (layout.index(axis),)), layout, dtype)
 
     def shift(self, value: Apply) -> Lowered:
@@ -397,14 +425,6 @@ class Lowering:
         name = self.blocks.fresh(stem)
         self.define(name, value, self.lower(value))
         return Read(name, "local", value.type, value.span)
-
-
-def _is_flexible(value: Value) -> bool:
-    """Whether a value is made of positions and numbers only, and so may lie either way."""
-    leaves = [part for part in walk(value) if not children(part)]
-    return any(isinstance(leaf, Positions) for leaf in leaves) and all(
-        isinstance(leaf, Positions | Constant | Size) for leaf in leaves
-    )
 
 
 def _start(axis: str) -> Expr:

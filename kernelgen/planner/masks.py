@@ -11,6 +11,7 @@ from collections.abc import Callable
 from kernelgen.language.dtypes import DTYPES
 from kernelgen.language.fills import Fill
 from kernelgen.language.program import Apply, Cast, Constant, Read, Value, walk
+from kernelgen.language.types import WEAK
 from kernelgen.planner import ir
 from kernelgen.planner.blocks import Blocks
 from kernelgen.planner.ir import Bind, Local, Tail
@@ -45,8 +46,9 @@ class Masks:
                     return assumed[1]
                 variable = self.blocks.variables.get(name)
                 return variable.fills.get(axis) if variable else None
-            case Cast(value=inner):
-                return self.fill(inner, axis, assumed)
+            case Cast(value=inner, type=type_):
+                fill = self.fill(inner, axis, assumed)
+                return fill if _survives(type_.dtype, fill) else None
             case Apply(operation=operation, args=args) if operation.kind == "elementwise":
                 return operation.fills(tuple(self.fill(arg, axis, assumed) for arg in args))
             case _:
@@ -120,6 +122,13 @@ class Masks:
                 )
             case _:
                 return False
+
+
+def _survives(dtype: str, fill: Fill) -> bool:
+    """Whether a fill is still the same number in another element type."""
+    if fill is None or fill == "any" or dtype in WEAK:
+        return fill is not None
+    return _holds(dtype, fill) or (dtype == "int32" and isinstance(fill, bool | int))
 
 
 def _holds(dtype: str, number: float) -> bool:

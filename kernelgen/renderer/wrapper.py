@@ -175,10 +175,9 @@ def block_lines(plan: Plan) -> list[str]:
         lines.append(f"{names} = {', '.join(f'min({axis.block}, {axis.name})' for axis in cut)}")
     for axis in tiled(plan):
         if axis.name in plan.uncut:
-            cut_to = f"{axis.name} if {axis.name} > 1 else {axis.block}"
             lines += [
-                "# A product by one narrow row does not lower: its block exceeds the array.",
-                f"{axis.block} = min({axis.block}, {cut_to})",
+                f"if {axis.name} > 1:  # a product by a single narrow row does not lower",
+                f"    {axis.block} = min({axis.block}, {axis.name})",
             ]
     return lines
 

@@ -40,6 +40,8 @@ ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
+    # Flags for the CPU are not for the TPU.
+    "XLA_FLAGS": "",
 }
 """What lets libtpu compile on a machine without a TPU, several at once."""
 
