@@ -19,7 +19,19 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .api import check, diff, json_schema, load, loads, plan, plans, render, validate, write
+    from .api import (
+        check,
+        diff,
+        json_schema,
+        load,
+        loads,
+        plan,
+        plans,
+        render,
+        validate,
+        verify,
+        write,
+    )
     from .diagnostics import Diagnostic, KernelgenError
     from .emit import Verdict, Written
     from .planner.model import Plan
@@ -44,6 +56,7 @@ __all__ = [
     "plans",
     "render",
     "validate",
+    "verify",
     "write",
 ]
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .planner.model import Plan
     from .source import Source
     from .spec import KernelSpec
+    from .verify.suite import Report
 
 # The later stages are imported where they are called: check needs none of them when nothing has
 # changed, and validate needs no formatter and no template engine.
@@ -291,6 +292,24 @@ def _valid(jobs: list[Job], invalid: list[Verdict]) -> list[Job]:
     if invalid:
         raise KernelgenError(d for verdict in invalid for d in verdict.diagnostics)
     return jobs
+
+
+def verify(spec: KernelSpec) -> Report:
+    """Render a spec and compare its module, interpreted on the CPU, with what its body means.
+
+    Args:
+        spec: The spec.
+
+    Returns:
+        How many runs were made, and what went wrong.
+
+    Raises:
+        KernelgenError: The spec does not render.
+        ImportError: jax or numpy is not installed; the extra ``test`` brings both.
+    """
+    from .verify.suite import verify
+
+    return verify(spec)
 
 
 def json_schema() -> dict[str, Any]:

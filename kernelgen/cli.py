@@ -121,6 +121,43 @@ def check(paths: tuple[str, ...], output: str, templates: str | None) -> int:
 
 @commands.command()
 @PATHS
+def verify(paths: tuple[str, ...]) -> int:
+    """Compare kernels with what their bodies mean, interpreted on this CPU.
+
+    Each spec is rendered in memory and run at its cases and at sizes around its tiles, in both of
+    jax's interpreters, against a float64 evaluation of its body and against its reference. It
+    needs jax: pip install 'kernelgen[test]'. That a kernel is right here does not say that a TPU
+    compiles it.
+
+    \b
+    Examples:
+      kernelgen verify specs/matmul.json
+      kernelgen verify specs
+    """
+    from . import api, project
+
+    files = project.spec_files(_required(paths))
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    try:
+        import jax  # noqa: F401
+        import numpy  # noqa: F401
+    except ImportError as error:
+        raise click.ClickException(
+            f"verify needs {error.name}: pip install 'kernelgen[test]'"
+        ) from None
+    failed = 0
+    for path in files:
+        report = api.verify(api.load(path))
+        for line in report.failures:
+            click.echo(line)
+        failed += bool(report.failures)
+        verdict = f"{len(report.failures)} failures in" if report.failures else "right in"
+        _note(f"{report.kernel}: {verdict} {report.runs} checks")
+    return int(failed > 0)
+
+
+@commands.command()
+@PATHS
 @FOLDER
 @TEMPLATES
 def diff(paths: tuple[str, ...], output: str, templates: str | None) -> int:

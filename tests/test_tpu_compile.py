@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import bodies
 import catalogue
 import pytest
 import tiny
@@ -51,6 +52,13 @@ def test_every_operation_of_the_table_compiles(
     every = dtype == tiny.dtypes(operation)[0]
     targets = [t for t in spec.targets if every or t in EXTREME_TARGETS]
     assert_compiles(compiler, spec, {axis: tiny.SIZES[axis] for axis in spec.axes}, targets)
+
+
+@pytest.mark.parametrize("name", sorted(bodies.TABLE))
+def test_a_body_beyond_the_catalogue_compiles(compiler: aot.Compiler, name: str) -> None:
+    spec = catalogue.from_dict(bodies.TABLE[name])
+    assert_compiles(compiler, spec, spec.cases[0], spec.targets)
+    assert_compiles(compiler, spec, dict.fromkeys(spec.axes, 1), spec.targets[:1])
 
 
 def test_the_compiler_s_objection_is_reported(compiler: aot.Compiler) -> None:
