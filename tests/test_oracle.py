@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from kernelgen.diagnostics import KernelgenError
 from kernelgen.language import check
 from kernelgen.language.operations import OPERATIONS, Operation, logical
-from kernelgen.verify import apply, cases, compare, inputs, jnp_text, modules, reference, values
+from kernelgen.spec import reference as jnp_text
+from kernelgen.verify import apply, cases, compare, inputs, modules, reference, values
 from kernelgen.verify.cases import Case
 from kernelgen.verify.run import Failure, Verifier
 from kernelgen.verify.values import Bounded

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kernelgen.diagnostics import KernelgenError
+from kernelgen.diagnostics import Diagnostic, KernelgenError
 from kernelgen.source import Source
 from kernelgen.spec import checks, errors
 from kernelgen.spec.models import KernelSpec
@@ -26,11 +26,26 @@ def validate(source: Source) -> KernelSpec:
     """
     spec, found = _build(source.data)
     findings = found + checks.findings(source.data, complete=spec is not None)
+    if spec is not None:
+        findings += _reference(spec)
     if findings or spec is None:
         unique = {(d.code, d.pointer, d.message): d for d in reversed(findings)}
         raise KernelgenError(source.locate(d) for d in reversed(unique.values()))
     spec._source = source
     return spec
+
+
+def _reference(spec: KernelSpec) -> list[Diagnostic]:
+    """Findings about the text of the independent reference, which is parsed but not run."""
+    if not spec.reference:
+        return []
+    from kernelgen.spec.reference import parse
+
+    try:
+        parse(spec.reference, tuple(spec.inputs))
+    except KernelgenError as error:
+        return list(error.diagnostics)
+    return []
 
 
 def _build(data: dict[str, Any]) -> tuple[KernelSpec | None, list[Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kernelgen.spec import KernelSpec
-from kernelgen.verify import jnp_text
+from kernelgen.spec import reference as jnp_text
 from kernelgen.verify.values import Array, Bounded, kind
 
 ROUNDOFF64_PER_32 = 2.0**-29
