@@ -111,11 +111,15 @@ def steepest(slope: float) -> Callable[..., Ends]:
 
 
 def quotient(np: Any, evaluate: Callable[..., Any], *operands: Interval) -> Ends:
-    """The ends of a quotient: anything, where the divisor may have either sign."""
+    """The ends of an operation with a pole where its last operand is 0.
+
+    Anything may come out there, because zeros have signs that nobody keeps track of: x / 0 is
+    infinite either way. Only 0 / 0 is NaN for certain.
+    """
     divisor = operands[-1]
     lo, hi, _ = corners(np, evaluate, *operands)
-    pole = (divisor.lo <= 0) & (divisor.hi >= 0) & (divisor.lo != divisor.hi)
-    return Ends(lo, hi, pole)
+    pole = (divisor.lo <= 0) & (divisor.hi >= 0)
+    return Ends(lo, hi, pole & ~(np.isnan(lo) & np.isnan(hi) & (divisor.lo == divisor.hi)))
 
 
 def whole_quotient(np: Any, evaluate: Callable[..., Any], x: Interval, y: Interval) -> Ends:
@@ -209,7 +213,7 @@ FLUSHED = 2.0**-126 / 2.0**-24
 """The smallest normal number in roundoffs: an intermediate result below it may become 0."""
 
 SQRT = ErrorRule(corners, relative(3))
-RSQRT = ErrorRule(corners, relative(4))
+RSQRT = ErrorRule(quotient, relative(4))
 EXP = ErrorRule(corners, lambda result, x: (4 + x) * result)
 LOG = ErrorRule(corners, lambda result, x: 4 * result + 1)
 LOG1P = ErrorRule(corners, relative(8))

@@ -208,7 +208,9 @@ class Printer:
         return _wrapped(self.expr(expr), ATOM)
 
     def converted(self, value: Expr, dtype: str) -> str:
-        if isinstance(value, ir.Literal | ir.Extent):
+        if isinstance(value, ir.Literal | ir.Extent) or (
+            isinstance(value, ir.Call) and value.static
+        ):
             return f"jnp.{jnp_dtype(dtype)}({self.text(value)})"
         return f"{self.atom(value)}.astype(jnp.{jnp_dtype(dtype)})"
 

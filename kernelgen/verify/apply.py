@@ -133,9 +133,9 @@ def reduction(operation: Operation, value: Bounded, axes: tuple[str, ...], dtype
 
     rule = operation.error.ends
     ends = rule(np, evaluate, value, axis) if operation.axes > 0 else rule(np, evaluate, value)
-    unknown: Any = False
+    unknown: Any = ends.unknown
     if kind(value.dtype) == "float" and kind(dtype) == "float":
-        unknown = np.any(value.unknown, axis)
+        unknown = unknown | np.any(value.unknown, axis)
     return settled(left, dtype, evaluate(value.center), ends.lo, ends.hi, unknown)
 
 

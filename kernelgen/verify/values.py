@@ -105,9 +105,12 @@ def nearest(array: Array, dtype: str) -> Array:
 
 
 def rounded(value: Bounded, dtype: str = "float32") -> Bounded:
-    """The value after one rounding to nearest, which a compiler may also have left out."""
-    lo = np.fmin(value.lo, nearest(value.lo, dtype))
-    hi = np.fmax(value.hi, nearest(value.hi, dtype))
+    """The value after one rounding to nearest, which a compiler may also have left out.
+
+    The ends themselves were rounded to float64, which hides on which side of a tie they lie.
+    """
+    lo = np.fmin(value.lo, nearest(np.nextafter(value.lo, -np.inf), dtype))
+    hi = np.fmax(value.hi, nearest(np.nextafter(value.hi, np.inf), dtype))
     lo, hi = _or_flushed(lo, hi)
     center = value.center
     if np.any(np.abs(center) > 3.4e38):
@@ -138,7 +141,7 @@ def settled(
     """
     if kind(dtype) == "float":
         meaningless = np.isnan(lo) & np.isnan(hi) & np.isnan(center)
-        unknown = unknown | ((np.isnan(lo) | np.isnan(hi)) & ~meaningless)
+        unknown = unknown | ((np.isnan(lo) | np.isnan(hi) | np.isnan(center)) & ~meaningless)
     elif kind(dtype) == "int":
         outside = (lo < INT32_MIN) | (hi > INT32_MAX)
         if np.any(outside):
