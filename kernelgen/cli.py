@@ -246,8 +246,8 @@ def new(name: str, kind: str, output: str | None) -> int:
       kernelgen new my_matmul --from matmul
       kernelgen new my_norm --from rowwise -o kernels/my_norm.json
     """
-    from . import names
-    from .diagnostics import nearest, quoted
+    from . import api, names
+    from .diagnostics import KernelgenError, nearest, quoted
     from .new import kinds, skeleton
 
     reason = names.problem(name)
@@ -255,6 +255,12 @@ def new(name: str, kind: str, output: str | None) -> int:
         raise click.UsageError(f"the name {quoted(name)} {reason}")
     if kind not in kinds():
         raise click.UsageError(f"unknown kind {quoted(kind)}; {nearest(kind, kinds())}")
+    try:
+        api.loads(skeleton(name, kind))
+    except KernelgenError:
+        raise click.UsageError(
+            f"the name {quoted(name)} stands for something else in a {kind} spec"
+        ) from None
     path = output or os.path.join(SPECS, f"{name}.json")
     if path == "-":
         _print(skeleton(name, kind))

@@ -164,6 +164,7 @@ USAGE = {
     "unknown kind": (["new", "x", "--from", "matmull"], "did you mean matmul?"),
     "illegal name": (["new", "../x", "--from", "matmul"], "ASCII"),
     "name of a builtin": (["new", "sum", "--from", "matmul"], "builtin"),
+    "name in the skeleton": (["new", "acc", "--from", "matmul"], "stands for something else"),
     "spec that is there": (["new", "alpha", "--from", "matmul"], "exists already"),
 }
 

@@ -49,6 +49,7 @@ class _Checker:
                 statements.append(syntax.parse_statement(text, self.spec.body.pointer(phase, i)))
             except KernelgenError as error:
                 self.scope.findings.extend(error.diagnostics)
+                self.scope.written.add(text.split("=")[0].strip(" +-*"))
         return statements
 
     def program(self) -> Program:

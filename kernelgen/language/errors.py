@@ -114,12 +114,13 @@ def quotient(np: Any, evaluate: Callable[..., Any], *operands: Interval) -> Ends
     """The ends of an operation with a pole where its last operand is 0.
 
     Anything may come out there, because zeros have signs that nobody keeps track of: x / 0 is
-    infinite either way. Only 0 / 0 is NaN for certain.
+    infinite either way. Only 0 / 0 is certain: NaN, or what ``evaluate`` makes of it.
     """
     divisor = operands[-1]
     lo, hi, _ = corners(np, evaluate, *operands)
     pole = (divisor.lo <= 0) & (divisor.hi >= 0)
-    return Ends(lo, hi, pole & ~(np.isnan(lo) & np.isnan(hi) & (divisor.lo == divisor.hi)))
+    certain = (divisor.lo == divisor.hi) & ~np.isinf(lo) & ~np.isinf(hi)
+    return Ends(lo, hi, pole & ~certain)
 
 
 def whole_quotient(np: Any, evaluate: Callable[..., Any], x: Interval, y: Interval) -> Ends:

@@ -75,6 +75,8 @@ def conditional(dtypes: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     """A boolean and two numbers to the numbers' common 32-bit type."""
     if dtypes[0] != "bool":
         raise TypeError("its first argument is a condition: compare, as in x > 0")
+    if "bool" in dtypes[1:]:
+        raise TypeError("it chooses between numbers: combine booleans with and, or, not")
     operands, result = arithmetic(dtypes[1:])
     return ("bool", *operands), result
 
@@ -107,7 +109,8 @@ def product(dtypes: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     x, y = dtypes
     for dtype in dtypes:
         if dtype in ("bool", "int32", *WEAK):
-            raise TypeError(f"the matrix unit does not multiply {dtype}: cast it to float32")
+            what = "a number" if dtype in WEAK else dtype
+            raise TypeError(f"the matrix unit does not multiply {what}: cast it to float32")
     kinds = {DTYPES[x].kind, DTYPES[y].kind}
     if kinds == {"int"}:
         if x != y:
