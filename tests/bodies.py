@@ -120,7 +120,7 @@ TABLE: dict[str, dict[str, Any]] = {
              {"init": "acc = 0", "step": "acc += sum(x * x, m, n)", "finish": "o = sqrt(acc)"},
              {"acc": f"|{F}|SMEM"}),
         spec("scale_of_a_batch", {"b": 1, **MN}, "", {"x": f"b m n|{F}", "s": f"b|{F}|SMEM"},
-             {"o": f"b m n|{F}"}, {"step": "o = x * s[b]"}),
+             {"o": f"b m n|{F}"}, {"step": "o = x * sigmoid(s[b])"}),
         spec("vector_times_matrix", {"n": 128, "k": 128}, "k", {"a": f"k n|{H}", "v": f"k|{H}"},
              {"o": f"n|{F}"}, {"init": "acc = 0", "step": "acc += dot(v, a, k)",
               "finish": "o = acc"},

@@ -131,6 +131,13 @@ class Squeeze:
 
 
 @record
+class Fill:
+    """A scalar as a block of one element: the scalar core lacks functions of the vector unit."""
+
+    value: Expr
+
+
+@record
 class Extract:
     """The one element of a block without axes, as a scalar."""
 
@@ -154,7 +161,7 @@ class Inside:
 
 Expr = (
     Literal | Extent | Local | Load | Scalar | Step | Call | Dot | As | Positions | Permute
-    | Expand | Squeeze | Extract | Inside
+    | Expand | Squeeze | Fill | Extract | Inside
 )  # fmt: skip
 
 
@@ -201,7 +208,7 @@ def parts(expr: Expr) -> tuple[Expr, ...]:
             return args
         case Dot(x=x, y=y):
             return (x, y)
-        case As() | Permute() | Expand() | Squeeze() | Extract() | Inside():
+        case As() | Permute() | Expand() | Squeeze() | Fill() | Extract() | Inside():
             return (expr.value,)
         case _:
             return ()

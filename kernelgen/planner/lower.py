@@ -217,6 +217,9 @@ class Lowering:
             part = self.lower(arg, layout or frame)
             layout = merge([layout, part.layout])
             parts.append(part)
+        if value.operation.transcendental and not layout and not self.context.whole:
+            layout = (None, None)
+            parts = [Lowered(ir.Fill(part.expr), layout, part.dtype) for part in parts]
         args = tuple(self.moved(part, layout)[0] for part in parts)
         if value.operation.jnp.count("{0}") > 1:
             args = (self.blocks.atomic(args[0], layout, parts[0].dtype), *args[1:])

@@ -200,6 +200,8 @@ class Printer:
                 return f"jnp.expand_dims({self.text(value)}, {_dims(dims)})"
             case ir.Squeeze(value=value, dims=dims):
                 return f"jnp.squeeze({self.text(value)}, {_dims(dims)})"
+            case ir.Fill(value=value):
+                return f"jnp.full((1, 1), {self.text(value)})"
             case ir.Extract(value=value, rank=rank):
                 return f"{self.atom(value)}[{', '.join('0' * rank)}]"
         raise AssertionError(expr)
