@@ -64,13 +64,12 @@ class Step:
 class Call:
     """An operation of the table, printed from its row.
 
-    ``dims`` are dimension numbers for ``{axis}``; ``along`` is the axis they stand for.
+    ``dims`` are dimension numbers for ``{axis}``.
     """
 
     operation: Operation
     args: tuple[Expr, ...]
     dims: tuple[int, ...] = ()
-    along: str = ""
     static: bool = False
 
 

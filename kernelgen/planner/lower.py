@@ -416,7 +416,7 @@ class Lowering:
             return self.lower(last_inside(value, axis))
         part = self.lower(arg)
         dim = part.layout.index(axis)
-        expr = ir.Call(value.operation, (part.expr,), (dim,), along=axis)
+        expr = ir.Call(value.operation, (part.expr,), (dim,))
         return Lowered(expr, without(part.layout, (axis,)), part.dtype)
 
     def named_value(self, value: Value, stem: str) -> Read:

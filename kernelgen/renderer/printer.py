@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 
 from kernelgen.language.dtypes import DTYPES, widened
-from kernelgen.language.operations import ATOM, BITAND, BITOR, POWER, SUM, TERM, UNARY
+from kernelgen.language.operations import ATOM, BITAND, BITOR, POWER, SUM, UNARY
 from kernelgen.planner import ir
 from kernelgen.planner.ir import Bind, Expr, Store, Tail
 from kernelgen.planner.model import Axis, Plan
@@ -326,8 +326,3 @@ def shape_text(dims: list[str]) -> str:
     if not dims:
         return "()"
     return f"({dims[0]},)" if len(dims) == 1 else f"({', '.join(dims)})"
-
-
-def product(names: list[str]) -> Text:
-    """A product of names."""
-    return " * ".join(names), TERM
