@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kernelgen.diagnostics import Diagnostic, KernelgenError, Pointer, listing
 from kernelgen.language import syntax
+from kernelgen.language.domain import domain
 from kernelgen.language.dtypes import DTYPES, supported
 from kernelgen.language.expressions import CONSTANTS, Expressions, union
+from kernelgen.language.indexing import Indexing
 from kernelgen.language.operations import OPERATIONS
 from kernelgen.language.partial import check_partial
 from kernelgen.language.program import PHASES, Assignment, Constant, Phase, Program, Type, Value
@@ -38,9 +40,12 @@ def check(spec: KernelSpec) -> Program:
 class _Checker:
     def __init__(self, spec: KernelSpec) -> None:
         self.spec = spec
-        self.scope = Scope(spec, {})
+        self.indexing = Indexing(spec)
+        self.scope = Scope(spec, domain(spec, self.indexing), {})
+        self.indexing.findings = self.scope.findings = [*self.indexing.findings]
+        self.scope.read |= self.indexing.read
         self.scope.statements.update({phase: self.parse(phase) for phase in PHASES})
-        self.expressions = Expressions(self.scope)
+        self.expressions = Expressions(self.scope, self.indexing)
 
     def parse(self, phase: Phase) -> list[Statement]:
         statements = []
@@ -61,7 +66,7 @@ class _Checker:
             phases[phase] = tuple(assignment for assignment in found if assignment is not None)
         self.check_written()
         self.check_used()
-        return Program(**phases, carried=frozenset(self.scope.carried))
+        return Program(self.scope.domain, **phases, carried=frozenset(self.scope.carried))
 
     def check_phase(self, phase: Phase) -> None:
         if phase != "step" and getattr(self.spec.body, phase) and not self.spec.reduction:
@@ -103,11 +108,12 @@ class _Checker:
         operand = self.spec.outputs.get(target) or self.spec.scratch.get(target)
         if operand is None:
             return self.store_local(statement, value)
-        extra = [axis for axis in value.type.axes if axis not in operand.axes]
+        axes = self.scope.axes_of(target)
+        extra = [axis for axis in value.type.axes if axis not in axes]
         if extra:
             raise self.scope.fail(
                 "KG212",
-                f"{target}[{', '.join(operand.axes)}] cannot hold a value along {listing(extra)}",
+                f"{target}[{', '.join(axes)}] cannot hold a value along {listing(extra)}",
                 span,
                 f"reduce it first, as in sum(..., {extra[0]}), or give {target} the axis",
             )
@@ -125,7 +131,7 @@ class _Checker:
         self.scope.mark_written(target)
         return Assignment(
             target, storage, statement.operator, value,  # type: ignore[arg-type]
-            Type(operand.axes, supported(operand.dtype)), statement.pointer, span,
+            Type(axes, supported(operand.dtype)), statement.pointer, span,
         )  # fmt: skip
 
     def check_fits(self, statement: Statement, dtype: str, value: Value) -> None:
@@ -168,7 +174,7 @@ class _Checker:
     def check_output_phase(self, target: str, span: Span) -> None:
         """An output block is written once: at the last step, or by its own step."""
         reduction = self.spec.reduction
-        missing = [axis for axis in reduction if axis not in self.spec.outputs[target].axes]
+        missing = [axis for axis in reduction if axis not in self.scope.axes_of(target)]
         if self.scope.phase == "init":
             raise self.scope.fail(
                 "KG213",

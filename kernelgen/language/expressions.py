@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from types import SimpleNamespace
 
-from kernelgen.diagnostics import nearest
+from kernelgen.diagnostics import listing, nearest
 from kernelgen.language.dtypes import DTYPES, INT32_MIN, REFUSED, supported
+from kernelgen.language.indexing import Indexing, combined
 from kernelgen.language.operations import FUNCTIONS, OPERATIONS, Operation
 from kernelgen.language.program import (
     Apply,
@@ -25,7 +27,7 @@ from kernelgen.language.types import WEAK, WEAK_FLOAT, WEAK_INT, real
 from kernelgen.spec import Operand
 
 CONSTANTS = {"inf": float("inf")}
-SYNTAX_FUNCTIONS = ("cast", "index", "size")
+SYNTAX_FUNCTIONS = ("cast", "count", "index", "size")
 CALLABLE = tuple(sorted((*FUNCTIONS, *SYNTAX_FUNCTIONS)))
 
 MAX_ABS_INT = 2**31 - 1
@@ -40,8 +42,9 @@ _SCALARS = SimpleNamespace(sqrt=math.sqrt, minimum=min, maximum=max, abs=abs)
 class Expressions:
     """Types the expressions of statements in a scope."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, indexing: Indexing) -> None:
         self.scope = scope
+        self.indexing = indexing
 
     def value(self, expression: Expression) -> Value:
         match expression:
@@ -83,7 +86,7 @@ class Expressions:
         raise self.unknown_name(text, span)
 
     def input(self, name: str, operand: Operand, span: Span) -> Value:
-        type_ = Type(operand.axes, supported(operand.dtype))
+        type_ = Type(self.scope.axes_of(name), supported(operand.dtype))
         if operand.memory_space != "SMEM":
             return Read(name, "input", type_, span)
         if operand.axes:
@@ -158,15 +161,9 @@ class Expressions:
                 "reduce it over an axis, or place the operand in SMEM",
             )
         self.scope.read.add(name)
-        axes = tuple(self.axis(index) for index in subscript.indices)
-        if axes != operand.axes:
-            raise self.scope.fail(
-                "KG205",
-                f"{name} has axes [{', '.join(operand.axes)}], not [{', '.join(axes)}]",
-                subscript.span,
-                f"write {name}[{', '.join(operand.axes)}]",
-            )
-        return Element(name, axes, Type(axes, supported(operand.dtype)), subscript.span)
+        assert self.scope.statement is not None
+        self.indexing.pointer = self.scope.statement.pointer
+        return self.indexing.element(subscript, supported(operand.dtype))
 
     def axis(self, expression: Expression) -> str:
         if not isinstance(expression, Name):
@@ -231,7 +228,20 @@ class Expressions:
         axis = self.axis(call.args[0])
         if call.function == "size":
             return Size(axis, Type((), WEAK_INT), call.span)
+        if call.function == "count":
+            return self.count(axis, call.span)
         return Positions(axis, Type((axis,), "int32"), call.span)
+
+    def count(self, axis: str, span: Span) -> Value:
+        """How many positions of an axis are in bounds."""
+        size = Size(axis, Type((), WEAK_INT), span)
+        bounds = self.scope.domain.bounds.get(axis)
+        if bounds is None:
+            return size
+        count = bounds.stop or size
+        if bounds.start is not None:
+            count = combined("subtract", (count, bounds.start), span)
+        return combined("maximum", (count, Constant(0, Type((), WEAK_INT))), span)
 
     def cast(self, call: Call) -> Value:
         value, dtype = self.value(call.args[0]), call.args[1]
@@ -264,7 +274,21 @@ class Expressions:
         self.check_constant(operation, args, span)
         if operation.name == "negative" and isinstance(args[0], Constant):
             return Constant(-args[0].value, args[0].type, span)
-        return Apply(operation, args, axes, Type(result_axes(operation, args, axes), dtype), span)
+        result = union(result_axes(operation, args, axes), self.scope.domain.axes_of_bounds(axes))
+        if operation.name == "mean" and any(axis in self.scope.domain.bounds for axis in axes):
+            return self.bounded_mean(args[0], axes, result, span)
+        return Apply(operation, args, axes, Type(result, dtype), span)
+
+    def bounded_mean(
+        self, value: Value, axes: tuple[str, ...], result: tuple[str, ...], span: Span
+    ) -> Value:
+        """The sum over positions in bounds, divided by how many there are; of none it is 0."""
+        total = Apply(OPERATIONS["sum"], (value,), axes, Type(result, "float32"), span)
+        counts = [self.count(axis, span) for axis in axes]
+        count = reduce(lambda x, y: combined("multiply", (x, y), span), counts)
+        count = combined("maximum", (count, Constant(1, Type((), WEAK_INT))), span)
+        divisor = converted(count, "float32")
+        return Apply(OPERATIONS["divide"], (total, divisor), (), Type(result, "float32"), span)
 
     def check_constant(self, operation: Operation, args: tuple[Value, ...], span: Span) -> None:
         """An expression of numbers alone has to have a value, in 32 bits."""
@@ -293,6 +317,9 @@ class Expressions:
         carriers = args if operation.kind == "contraction" else args[:1]
         if operation.name == "linear_scan":
             carriers = args[1:2]
+        self.check_bounds(
+            operation, args if operation.kind == "contraction" else carriers, axes, span
+        )
         for axis in axes:
             for carrier in carriers:
                 if axis not in carrier.type.axes:
@@ -316,6 +343,32 @@ class Expressions:
                 args[1].span,
                 "write a whole number, size(...), or // for /",
             )
+
+    def check_bounds(
+        self, operation: Operation, carriers: tuple[Value, ...], axes: tuple[str, ...], span: Span
+    ) -> None:
+        """What is in bounds is told for each position of the axes that the bounds vary along."""
+        for axis in axes:
+            varying = [
+                a
+                for a in self.scope.domain.axes_of_bounds((axis,))
+                if self.scope.spec.axes[a].tile != 1
+            ]
+            if operation.kind == "select" and varying:
+                raise self.scope.fail(
+                    "KG218",
+                    f"the bounds of {axis} vary along {listing(varying)}: it has several last ones",
+                    span,
+                    f"give {listing(varying)} tile 1",
+                )
+            if not any(set(varying) <= set(carrier.type.axes) for carrier in carriers):
+                raise self.scope.fail(
+                    "KG218",
+                    f"{spelling(operation)} along {axis}, whose bounds vary along "
+                    f"{listing(varying)}, of a value that does not",
+                    span,
+                    f"combine it with a value along {listing(varying)} first",
+                )
 
     def check_extent(self, operation: Operation, axis: str, span: Span) -> None:
         """Whatever combines positions has to see all of them, in one tile or step by step."""

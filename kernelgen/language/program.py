@@ -69,10 +69,10 @@ class Read:
 
 @record
 class Element:
-    """``name[i, j]``: one scalar of an SMEM input, at the positions of the subscripted axes."""
+    """``name[i, j]``: one scalar of an SMEM input, at whole numbers made of positions."""
 
     name: str
-    axes: tuple[str, ...]
+    indices: tuple[Value, ...]
     type: Type
     span: Span = field(default=(0, 0), compare=False)
 
@@ -124,16 +124,63 @@ class Assignment:
 
 
 @record
+class Bounds:
+    """The positions of an axis that are computed: from ``start`` up to, but without, ``stop``.
+
+    Both lie in the array whatever the scalars in them are: ``start`` is at least 0 (None: it is
+    0), ``stop`` at most the size (None: it is the size). Where ``stop`` does not exceed ``start``,
+    nothing is in bounds.
+    """
+
+    axis: str
+    start: Value | None
+    stop: Value | None
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes along which the bounds vary."""
+        ends = [end.type.axes for end in (self.start, self.stop) if end is not None]
+        return tuple(dict.fromkeys(axis for axes in ends for axis in axes))
+
+
+@record
+class Domain:
+    """Which positions are computed, and which blocks of the operands a step sees.
+
+    Attributes:
+        bounds: For axes that have some.
+        sizes: For axes of which the extent follows from others.
+        indices: For inputs and outputs that have some: by axis, the position that is seen.
+        seen: The axes that inputs and outputs have in the body, where an index stands for the
+            axes it uses.
+        ranges: For integer inputs that declare them: the least and the greatest value.
+    """
+
+    bounds: dict[str, Bounds]
+    sizes: dict[str, Value]
+    indices: dict[str, dict[str, Value]]
+    seen: dict[str, tuple[str, ...]]
+    ranges: dict[str, tuple[Value, Value]]
+
+    def axes_of_bounds(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        """The axes along which the bounds of some axes vary."""
+        found = (self.bounds[axis].axes for axis in axes if axis in self.bounds)
+        return tuple(dict.fromkeys(axis for each in found for axis in each))
+
+
+@record
 class Program:
     """The three phases of a body.
 
     Attributes:
+        domain: The positions that are computed.
         init: Runs at the first step along the reduction axes.
         step: Runs at every step.
         finish: Runs at the last step along the reduction axes.
         carried: Scratch buffers whose contents pass from one step to a later one.
     """
 
+    domain: Domain
     init: tuple[Assignment, ...]
     step: tuple[Assignment, ...]
     finish: tuple[Assignment, ...]
@@ -159,6 +206,8 @@ def children(value: Value) -> tuple[Value, ...]:
             return args
         case Cast(value=inner):
             return (inner,)
+        case Element(indices=indices):
+            return indices
         case _:
             return ()
 

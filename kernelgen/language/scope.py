@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kernelgen.diagnostics import Diagnostic
-from kernelgen.language.program import Phase, Type
+from kernelgen.language.program import Domain, Phase, Type
 from kernelgen.language.syntax import Span, Statement
 from kernelgen.spec import KernelSpec
 
@@ -20,6 +20,7 @@ class Scope:
 
     Attributes:
         spec: What is checked.
+        domain: The positions that are computed.
         statements: Every statement of each phase, parsed.
         locals: The locals of this phase; None for one whose value had no meaning.
         earlier: Locals of earlier phases.
@@ -30,6 +31,7 @@ class Scope:
     """
 
     spec: KernelSpec
+    domain: Domain
     statements: dict[Phase, list[Statement]]
     findings: list[Diagnostic] = field(default_factory=list)
     locals: dict[str, Type | None] = field(default_factory=dict)
@@ -47,6 +49,10 @@ class Scope:
         self.earlier |= set(self.locals)
         self.locals = {}
         self.written_here = set()
+
+    def axes_of(self, name: str) -> tuple[str, ...]:
+        """The axes that an operand or scratch buffer has in the body."""
+        return self.domain.seen[name] if name in self.domain.seen else self.spec.scratch[name].axes
 
     def mark_written(self, target: str) -> None:
         """Note that a name has been assigned."""

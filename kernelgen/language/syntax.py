@@ -136,6 +136,19 @@ def parse_statement(text: str, pointer: Pointer) -> Statement:
     return _Parser(text, pointer).statement()
 
 
+def parse_expression(text: str, pointer: Pointer) -> Expression:
+    """Parse an expression that stands alone: a bound, an index or a size.
+
+    Args:
+        text: The expression, one line.
+        pointer: Where it stands in the JSON document.
+
+    Raises:
+        KernelgenError: KG201 with the place of the first character that does not fit.
+    """
+    return _Parser(text, pointer).alone()
+
+
 class _Parser:
     """Recursive descent over the tokens of one statement."""
 
@@ -202,10 +215,15 @@ class _Parser:
                 "write name = expression, or +=, -=, *=",
             )
         self.advance()
+        value = self.alone()
+        return Statement(target.text, _ASSIGNMENTS[operator.text], value, target.span, self.pointer)
+
+    def alone(self) -> Expression:
+        """An expression with nothing behind it."""
         value = self.expression()
         if self.token.kind != "end":
             raise self.error(f"unexpected {self.found()} after the expression", self.token.span)
-        return Statement(target.text, _ASSIGNMENTS[operator.text], value, target.span, self.pointer)
+        return value
 
     def expression(self) -> Expression:
         self.depth += 1

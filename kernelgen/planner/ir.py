@@ -47,10 +47,10 @@ class Load:
 
 @record
 class Scalar:
-    """One element of an SMEM operand, at the grid positions of the subscripted axes."""
+    """One element of an SMEM operand."""
 
     name: str
-    axes: tuple[str, ...]
+    indices: tuple[Expr, ...]
 
 
 @record
@@ -207,6 +207,8 @@ def parts(expr: Expr) -> tuple[Expr, ...]:
             return args
         case Dot(x=x, y=y):
             return (x, y)
+        case Scalar(indices=indices):
+            return indices
         case As() | Permute() | Expand() | Squeeze() | Fill() | Extract() | Inside():
             return (expr.value,)
         case _:

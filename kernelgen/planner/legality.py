@@ -76,26 +76,15 @@ def _check_smem(spec: KernelSpec, section: str, name: str) -> list[Diagnostic]:
                 (section, name, "dtype"),
             )
         )
-    for i, axis in enumerate(operand.axes):
-        if section != "inputs":
-            findings.append(
-                Diagnostic(
-                    "KG406",
-                    f"{name} is a vector along {axis}, in SMEM",
-                    'write "memory_space": "VMEM"',
-                    (section, name, "memory_space"),
-                )
+    if section != "inputs" and operand.axes:
+        findings.append(
+            Diagnostic(
+                "KG406",
+                f"{name} is a vector along {operand.axes[0]}, in SMEM",
+                'write "memory_space": "VMEM"',
+                (section, name, "memory_space"),
             )
-            break
-        if spec.axes[axis].tile != 1:
-            findings.append(
-                Diagnostic(
-                    "KG406",
-                    f"{name} is read from SMEM one scalar a step, but {axis} has no tile of 1",
-                    f'give {axis} tile 1, or write "memory_space": "VMEM"',
-                    (section, name, "axes", i),
-                )
-            )
+        )
     return findings
 
 

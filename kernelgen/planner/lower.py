@@ -154,10 +154,11 @@ class Lowering:
                 return self.blocks.variables[name].lowered
             case Read(name=name):
                 return self.blocks.block(name)
-            case Element(name=name, axes=axes, type=type_):
+            case Element(name=name, indices=indices, type=type_):
                 if self.context.whole:
                     return Lowered(ir.Load(name), self.context.layouts[name], type_.dtype)
-                return Lowered(ir.Scalar(name, axes), (), type_.dtype)
+                scalars = tuple(self.lower(index).expr for index in indices)
+                return Lowered(ir.Scalar(name, scalars), (), type_.dtype)
             case Cast():
                 return self.cast(value, frame)
             case Apply():

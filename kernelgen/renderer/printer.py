@@ -151,8 +151,8 @@ class Printer:
                 return self.local(name), ATOM
             case ir.Load(name=name):
                 return self.load(name), ATOM
-            case ir.Scalar(name=name, axes=axes):
-                index = ", ".join(self.step(axis) for axis in axes) or "0"
+            case ir.Scalar(name=name, indices=indices):
+                index = ", ".join(self.text(index) for index in indices) or "0"
                 return f"{self.plan.operands[name].ref}[{index}]", ATOM
             case ir.Step(axis=axis):
                 return self.step(axis), ATOM

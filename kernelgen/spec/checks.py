@@ -46,6 +46,7 @@ def _everywhere(data: dict[str, Any]) -> Iterator[Diagnostic]:
     yield from _nulls(data)
     yield from _texts(data)
     yield from _axis_lists(data)
+    yield from _indices(data)
     yield from _cases(data)
 
 
@@ -95,9 +96,16 @@ def _nulls(data: dict[str, Any]) -> Iterator[Diagnostic]:
     for key in ("$schema", "reference"):
         if key in data and data[key] is None:
             yield null((key,))
-    for name, axis in _section(data, "axes").items():
-        if isinstance(axis, dict) and "tile" in axis and axis["tile"] is None:
-            yield null(("axes", name, "tile"))
+    optional: dict[str, tuple[str, ...]] = {
+        "axes": ("tile", "start", "stop", "size"),
+        "inputs": ("range",),
+        "outputs": ("alias",),
+    }
+    for section, keys in optional.items():
+        for name, value in _section(data, section).items():
+            for key in keys:
+                if isinstance(value, dict) and key in value and value[key] is None:
+                    yield null((section, name, key))
 
 
 def _strings(value: object, pointer: Pointer) -> Iterator[tuple[str, Pointer]]:
@@ -111,6 +119,12 @@ def _texts(data: dict[str, Any]) -> Iterator[Diagnostic]:
     body = _section(data, "body")
     texts: _Places = [(data.get(key), (key,)) for key in ("doc", "reference")]
     texts += [(body.get(phase), ("body", phase)) for phase in ("init", "step", "finish")]
+    texts += [
+        (axis.get(key), ("axes", name, key))
+        for name, axis in _section(data, "axes").items()
+        if isinstance(axis, dict)
+        for key in ("start", "stop", "size")
+    ]
     for value, where in texts:
         for text, pointer in _strings(value, where):
             yield from _visible(text, pointer)
@@ -146,6 +160,23 @@ def _axis_lists(data: dict[str, Any]) -> Iterator[Diagnostic]:
         yield from _repeated(list(_strings(targets, ("targets",))))
 
 
+def _indices(data: dict[str, Any]) -> Iterator[Diagnostic]:
+    """An index stands for an axis of its operand."""
+    for section in ("inputs", "outputs"):
+        for name, operand in _section(data, section).items():
+            if not isinstance(operand, dict):
+                continue
+            index, axes = operand.get("index"), operand.get("axes")
+            if not (isinstance(index, dict) and isinstance(axes, list)):
+                continue
+            for axis in index:
+                if axis not in axes:
+                    at: dict[str, Any] = {"pointer": (section, name, "index", axis)}
+                    hint = nearest(axis, [a for a in axes if isinstance(a, str)])
+                    message = f"{visible(name)} has no axis {quoted(axis)}"
+                    yield Diagnostic("KG107", message, hint, on_key=True, **at)
+
+
 def _repeated(items: list[tuple[str, Pointer]]) -> Iterator[Diagnostic]:
     seen: set[str] = set()
     for name, pointer in items:
@@ -170,6 +201,8 @@ def _used_axes(data: dict[str, Any]) -> Iterator[Diagnostic]:
                 users.setdefault(axis, set()).add(key)
     for name, axis in data["axes"].items():
         sections = users.get(name, set())
+        if "size" in axis:
+            continue
         at: dict[str, Any] = {"pointer": ("axes", name), "on_key": True}
         if not sections:
             yield Diagnostic("KG109", f"no operand has the axis {quoted(name)}", "remove it", **at)

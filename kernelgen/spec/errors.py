@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from kernelgen.diagnostics import Diagnostic, Pointer, nearest, quoted
 from kernelgen.limits import MAX_FINDINGS
-from kernelgen.spec.models import MEMORY_SPACES, SUPPORTED_DTYPES, TARGETS, model_at
+from kernelgen.spec.models import MEMORY_SPACES, OUTSIDE, SUPPORTED_DTYPES, TARGETS, model_at
 
 _WANTED = {
     "string_type": "a string",
@@ -103,6 +103,8 @@ def _unknown_value(pointer: Pointer, value: object) -> Diagnostic:
         known, what = SUPPORTED_DTYPES, "dtype"
     elif pointer[-1] == "memory_space":
         known, what = MEMORY_SPACES, "memory space"
+    elif pointer[-1] == "outside":
+        known, what = OUTSIDE, "value of outside"
     else:
         known, what = TARGETS, "target"
     near = nearest(value, known)

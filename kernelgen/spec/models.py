@@ -42,10 +42,12 @@ DType = Literal[
     "complex64",
 ]
 MemorySpace = Literal["VMEM", "SMEM", "ANY"]
+Outside = Literal["zero", "unspecified"]
 Target = Literal["v4", "v5e", "v5p", "v6e", "tpu7x"]
 
 SUPPORTED_DTYPES: tuple[str, ...] = get_args(SupportedDType)
 MEMORY_SPACES: tuple[str, ...] = get_args(MemorySpace)
+OUTSIDE: tuple[str, ...] = get_args(Outside)
 TARGETS: tuple[Target, ...] = get_args(Target)
 
 
@@ -72,6 +74,24 @@ class Axis(_Model):
         description="Positions of this axis in one block. Without a tile, a block holds all of it.",
         examples=[8, 128, 512],
     )
+    start: str | None = Field(
+        default=None,
+        description=(
+            "The first position that is computed: an integer expression over outer axes, "
+            "size(...) and SMEM scalars, with min, max, +, -, * and //."
+        ),
+        examples=["q - 1023", "offsets[e]"],
+    )
+    stop: str | None = Field(
+        default=None,
+        description="One past the last position that is computed; an expression as in start.",
+        examples=["lengths[b]", "min(q + 1, lengths[b])"],
+    )
+    size: str | None = Field(
+        default=None,
+        description="The extent of the axis, where it follows from other axes.",
+        examples=["size(e) + 1"],
+    )
 
 
 class Operand(_Model):
@@ -90,12 +110,52 @@ class Operand(_Model):
     )
 
 
+Index = dict[str, str]
+Limit = Annotated[int | str, Field(examples=[0, "size(s)"])]
+
+
 class Input(Operand):
     """An array that the kernel reads; the key is its name in the body."""
+
+    index: Index = Field(
+        default={},
+        description=(
+            "Axes of which the block is chosen by an integer expression over tile-1 axes, "
+            "size(...) and SMEM scalars; positions outside the array are clamped."
+        ),
+        examples=[{"page": "table[b, s]"}, {"g": "h * size(g) // size(h)"}],
+    )
+    range: Annotated[tuple[Limit, Limit], Strict(False)] | None = Field(
+        default=None,
+        description=(
+            "The least and the greatest value of an integer input, as numbers or as expressions "
+            "of sizes. It documents the operand and tells the verifier what to draw."
+        ),
+        examples=[[0, "size(s)"]],
+    )
 
 
 class Output(Operand):
     """An array that the kernel writes; the key is its name in the body."""
+
+    index: Index = Field(
+        default={}, description="Axes of which the block is chosen, as in an input."
+    )
+    alias: str | None = Field(
+        default=None,
+        description=(
+            "The input whose buffer this output is: it is updated in place, and blocks that the "
+            "grid does not visit keep what the input holds."
+        ),
+        examples=["cache"],
+    )
+    outside: Outside = Field(
+        default="zero",
+        description=(
+            "What positions outside the bounds of the output's axes hold: 0, or nothing to rely "
+            "on, which saves writing them."
+        ),
+    )
 
 
 class Scratch(Operand):
