@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from kernelgen.language.operations import OPERATIONS, Operation
+from kernelgen.verify.region import Named
 from kernelgen.verify.values import (
     ROUNDOFF,
     Array,
     Bounded,
     arranged,
+    dimensions,
     exactly,
     kind,
     rounded,
@@ -156,7 +158,7 @@ def _sum(
         if kind(dtype) == "int":
             return settled(left, dtype, center, lo, hi)
         size = _magnitude(value)
-        if _whole(value, np.sum(size, dims)):
+        if _whole(value, np.sum(_finite(size), dims)):
             return rounded(settled(left, dtype, center, lo, hi))
         total = np.sum(np.where(np.isfinite(size), size, 0.0), dims)
     return _accumulated(left, dtype, (center, lo, hi), gamma(count - 1) * total, total)
@@ -184,10 +186,11 @@ def _accumulated(
 
 def _whole(value: Bounded, total: Array) -> bool:
     """Whether every partial sum is a float32, whatever the order: the terms are exact multiples
-    of one power of two, and their magnitudes add up to at most 2**24 of it."""
-    if not np.all(value.exact) or not np.all(np.isfinite(value.lo)):
+    of one power of two, and their magnitudes add up to at most 2**24 of it. Terms that are not
+    finite make a sum that is not, for certain."""
+    if not np.all(value.exact):
         return False
-    return bool(np.all(total <= EXACT_INTEGER * _quantum(value.lo)))
+    return bool(np.all(total <= EXACT_INTEGER * _quantum(_finite(value.lo))))
 
 
 def _quantum(x: Array) -> float:
@@ -207,12 +210,14 @@ def mean(value: Bounded, axes: tuple[str, ...], extent: int, *, empty: bool) -> 
     return elementwise(OPERATIONS["divide"], (total, count), "float32", empty=empty)
 
 
-def dot(x: Bounded, y: Bounded, axis: str, axes: tuple[str, ...], dtype: str) -> Bounded:
+def dot(
+    x: Bounded, y: Bounded, contracted: tuple[str, ...], axes: tuple[str, ...], dtype: str
+) -> Bounded:
     """A contraction: float operands with float32 sums, integers exactly.
 
     The products of narrow operands are exact in float32; those of float32 are rounded once.
     """
-    count = x.center.shape[x.axes.index(axis)]
+    count = int(np.prod([x.center.shape[x.axes.index(axis)] for axis in contracted]))
 
     def product(a: Array, b: Array) -> Array:
         return _einsum(a, x.axes, b, y.axes, axes)
@@ -230,6 +235,27 @@ def dot(x: Bounded, y: Bounded, axis: str, axes: tuple[str, ...], dtype: str) ->
         middle = product(middle_x, middle_y)
         lo, hi = middle - spread, middle + spread
     return _accumulated(axes, dtype, (center, lo, hi), gamma(count) * total, total)
+
+
+def spoiled(product: Bounded, args: Sequence[Bounded], inside: Named) -> Bounded:
+    """A ``dot`` with bounds: unknown where an infinite element meets a position outside.
+
+    One operand is 0 there; whether the other one keeps its element, which makes the product NaN,
+    depends on what else the tile sees.
+    """
+    if kind(product.dtype) != "float":
+        return product
+    unknown: Any = False
+    for arg in args:
+        wild = ~np.isfinite(arg.center)
+        if np.any(wild):
+            every = tuple(dict.fromkeys((*inside.axes, *arg.axes)))
+            left = tuple(axis for axis in product.axes if axis in every)
+            outside = (~inside.data).astype(float)
+            met = _einsum(outside, inside.axes, wild.astype(float), arg.axes, left)
+            unknown = unknown | (dimensions(met, left, product.axes) > 0)
+    parts = (product.center, product.lo, product.hi)
+    return settled(product.axes, product.dtype, *parts, unknown)
 
 
 def _einsum(
@@ -262,7 +288,7 @@ def _exact_dot(
     total = product(np.abs(finite_x), np.abs(finite_y))
     quantum = _quantum(finite_x) * _quantum(finite_y)
     parts = (center, center, center)
-    if np.all(np.isfinite(center)) and np.all(total <= EXACT_INTEGER * quantum):
+    if np.all(total <= EXACT_INTEGER * quantum):
         return rounded(settled(axes, dtype, *parts))
     return _accumulated(axes, dtype, parts, gamma(count) * total, total)
 
@@ -298,12 +324,12 @@ def cumsum(operation: Operation, value: Bounded, axis: str, dtype: str) -> Bound
         if kind(dtype) == "int":
             return settled(value.axes, dtype, center, lo, hi)
         size = _magnitude(value)
-        if _whole(value, np.sum(size, dim)):
-            return rounded(settled(value.axes, dtype, center, lo, hi))
+        # A triangle multiplies what lies beyond by 0: one infinite term spoils the whole axis.
+        unknown = np.any(~np.isfinite(value.center), dim, keepdims=True)
+        if _whole(value, np.sum(_finite(size), dim)):
+            return rounded(settled(value.axes, dtype, center, lo, hi, unknown))
         total = np.cumsum(_finite(size), dim)
         pad = gamma(count) * total
-    # A triangle multiplies what lies beyond by 0: one infinite term spoils the whole axis.
-    unknown = np.any(~np.isfinite(value.center), dim, keepdims=True)
     value = _accumulated(value.axes, dtype, (center, lo, hi), pad, total)
     return settled(value.axes, dtype, value.center, value.lo, value.hi, unknown)
 

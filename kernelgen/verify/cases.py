@@ -7,10 +7,12 @@ steps with a tail, less than a tile, one position, none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kernelgen.spec import KernelSpec
+from kernelgen.language import check
+from kernelgen.spec import KernelSpec, Operand
+from kernelgen.verify.region import extents
 
 LANES, SUBLANES = 128, 8
 """The smallest legal block of the last two dimensions of an array."""
@@ -70,9 +72,21 @@ def _places(axes: tuple[str, ...], axis: str) -> Iterator[str]:
 def declared(spec: KernelSpec) -> list[Case]:
     """The cases of a spec, with the spec's own tiles."""
     return [
-        Case(", ".join(f"{axis}={size}" for axis, size in sizes.items()), dict(sizes), {})
+        Case(", ".join(f"{axis}={size}" for axis, size in sizes.items()), _all(spec, sizes), {})
         for sizes in spec.cases
     ]
+
+
+def _all(spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes with those that follow from them."""
+    if all(axis.size is None for axis in spec.axes.values()):
+        return dict(sizes)
+    return extents(sizes, check(spec).domain)
+
+
+def _free(spec: KernelSpec) -> list[str]:
+    """The axes whose sizes do not follow from others."""
+    return [name for name, axis in spec.axes.items() if axis.size is None]
 
 
 def generated(spec: KernelSpec) -> list[Case]:
@@ -83,10 +97,15 @@ def generated(spec: KernelSpec) -> list[Case]:
     tiles = small_tiles(spec)
 
     def case(name: str, size: dict[str, int]) -> Case:
-        return Case(name, {axis: size[axis] for axis in spec.axes}, tiles)
+        return Case(name, _all(spec, {axis: size[axis] for axis in _free(spec)}), tiles)
 
     tile = {axis: tiles.get(axis, 1) for axis in spec.axes}
-    whole = {a: _untiled(spec, i) for i, a in enumerate(spec.axes) if spec.axes[a].tile is None}
+    picked = _picked(spec)
+    whole = {
+        axis: 3 + i if axis in picked else 2 * (33 + i)
+        for i, axis in enumerate(spec.axes)
+        if spec.axes[axis].tile is None
+    }
     steps = {axis: 4 if axis in spec.reduction else 2 for axis in spec.axes}
     return [
         case("one tile", tile | whole),
@@ -99,8 +118,19 @@ def generated(spec: KernelSpec) -> list[Case]:
     ]
 
 
-def _untiled(spec: KernelSpec, number: int) -> int:
-    return 2 * (33 + number)
+def _picked(spec: KernelSpec) -> set[str]:
+    """Axes of which scalars and single blocks are read only, such as pages and experts."""
+    indices: list[tuple[Operand, Mapping[str, str]]] = []
+    indices += [(operand, operand.index) for operand in spec.inputs.values()]
+    indices += [(operand, operand.index) for operand in spec.outputs.values()]
+    blocks = {
+        axis
+        for operand, index in indices
+        if operand.memory_space != "SMEM"
+        for axis in operand.axes
+        if axis not in index
+    }
+    return {*spec.axes} - blocks - {*spec.grid}
 
 
 def _uneven(tile: dict[str, int], steps: dict[str, int]) -> dict[str, int]:
@@ -117,12 +147,12 @@ def long_reduction(spec: KernelSpec) -> Case | None:
     if not spec.reduction:
         return None
     tiles = small_tiles(spec)
-    sizes = {axis: _short(spec, axis, tiles) for axis in spec.axes}
-    for axis in spec.reduction:
+    sizes = {axis: _short(spec, axis, tiles) for axis in _free(spec)}
+    for axis in [axis for axis in spec.reduction if axis in sizes]:
         sizes[axis] = max(LONG, 4 * tiles.get(axis, 1))
         if axis in tiles:
             tiles[axis] = min(tiles[axis] * 2, LONG // 4)
-    return Case("a long reduction", sizes, tiles)
+    return Case("a long reduction", _all(spec, sizes), tiles)
 
 
 def _short(spec: KernelSpec, axis: str, tiles: dict[str, int]) -> int:
@@ -132,9 +162,17 @@ def _short(spec: KernelSpec, axis: str, tiles: dict[str, int]) -> int:
 
 
 def empty(spec: KernelSpec) -> list[Case]:
-    """For every axis, a case in which it has no positions."""
-    tiles = small_tiles(spec)
+    """For every axis, a case in which it has no positions.
+
+    Axes of which single blocks are read have some: there is no block of an array without any.
+    """
+    tiles, free, picked = small_tiles(spec), _free(spec), _picked(spec)
     return [
-        Case(f"no {axis}", {a: 0 if a == axis else 3 + i for i, a in enumerate(spec.axes)}, tiles)
-        for axis in spec.axes
+        Case(
+            f"no {axis}",
+            _all(spec, {a: 0 if a == axis else 3 + i for i, a in enumerate(free)}),
+            tiles,
+        )
+        for axis in free
+        if axis not in picked
     ]

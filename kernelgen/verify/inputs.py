@@ -3,7 +3,7 @@
 random: the usual. integers: whole numbers from -4 to 4, of which sums are exact, so that results
 are compared bit for bit. ones: accumulators that saturate. large, tiny, mixed: overflow,
 underflow, cancellation. negative: a maximum that starts from 0. extremes: the ends of the integer
-types.
+types. lowest, highest, edges: integers that name positions, see :mod:`kernelgen.verify.scalars`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,26 @@ from zlib import crc32
 import ml_dtypes
 import numpy as np
 
+from kernelgen.language import check
 from kernelgen.language.dtypes import DTYPES
 from kernelgen.spec import KernelSpec
+from kernelgen.verify.padding import poison
+from kernelgen.verify.scalars import scalars
 from kernelgen.verify.values import Array, kind, numpy_dtype
 
-InputKind = Literal["random", "integers", "ones", "large", "tiny", "mixed", "negative", "extremes"]
+InputKind = Literal[
+    "random",
+    "integers",
+    "ones",
+    "large",
+    "tiny",
+    "mixed",
+    "negative",
+    "extremes",
+    "lowest",
+    "highest",
+    "edges",
+]
 KINDS: tuple[InputKind, ...] = get_args(InputKind)
 
 Shape = tuple[int, ...]
@@ -30,26 +45,60 @@ WIDE = 2.0**30
 
 
 def draw(
-    spec: KernelSpec, sizes: Mapping[str, int], kind_of_input: InputKind, seed: int
+    spec: KernelSpec,
+    sizes: Mapping[str, int],
+    kind_of_input: InputKind,
+    seed: int,
+    tiles: Mapping[str, int] | None = None,
 ) -> dict[str, Array]:
-    """Draw an array for every input of a kernel.
+    """Draw an array for every input of a kernel; its padding spoils whatever it reaches.
 
     Args:
         spec: The kernel.
         sizes: The extent of every axis.
         kind_of_input: What the numbers are like.
         seed: The same seed gives the same arrays.
+        tiles: Tiles that differ from the spec's.
 
     Returns:
         Arrays of the inputs' dtypes; NumPy's own, or those of ml_dtypes.
     """
+    arrays = without_padding(spec, sizes, kind_of_input, seed, tiles)
+    if not is_irregular(spec):
+        return arrays
+    number = np.inf if kind_of_input == "large" else np.nan
+    return poison(spec, check(spec), sizes, arrays, number)
+
+
+def without_padding(
+    spec: KernelSpec,
+    sizes: Mapping[str, int],
+    kind_of_input: InputKind,
+    seed: int,
+    tiles: Mapping[str, int] | None = None,
+) -> dict[str, Array]:
+    """Draw as :func:`draw`, with the same numbers in padding as elsewhere."""
+    drawn = scalars(spec, check(spec).domain, sizes, tiles or {}) if is_irregular(spec) else {}
     arrays = {}
     for name, operand in spec.inputs.items():
         # A generator of its own, so that another input does not change the numbers of this one.
         generator = np.random.default_rng([seed, crc32(name.encode())])
         shape = tuple(sizes[axis] for axis in operand.axes)
-        arrays[name] = array(operand.dtype, shape, kind_of_input, generator)
+        if name in drawn:
+            numbers = drawn[name].draw(kind_of_input, shape, generator)
+            arrays[name] = numbers.astype(numpy_dtype(operand.dtype))
+        else:
+            arrays[name] = array(operand.dtype, shape, kind_of_input, generator)
     return arrays
+
+
+def is_irregular(spec: KernelSpec) -> bool:
+    """Whether some axis has bounds, some operand an index or some input a range."""
+    return (
+        any(axis.start is not None or axis.stop is not None for axis in spec.axes.values())
+        or any(operand.index or operand.range is not None for operand in spec.inputs.values())
+        or any(operand.index for operand in spec.outputs.values())
+    )
 
 
 def array(dtype: str, shape: Shape, kind_of_input: InputKind, generator: Generator) -> Array:
@@ -131,4 +180,7 @@ def kinds_for(spec: KernelSpec) -> list[InputKind]:
     """The kinds that differ for the dtypes of a kernel's inputs."""
     kinds_of_type = {kind(operand.dtype) for operand in spec.inputs.values()}
     tables = {"float": _FLOATS, "int": _INTEGERS, "bool": _BOOLEANS}
-    return [k for k in KINDS if any(k in tables[each] for each in kinds_of_type)]
+    kinds = [k for k in KINDS if any(k in tables[each] for each in kinds_of_type)]
+    if is_irregular(spec) and scalars(spec, check(spec).domain, dict.fromkeys(spec.axes, 1), {}):
+        kinds += ["lowest", "highest", "edges"]
+    return kinds

@@ -12,6 +12,10 @@ exactly instead of blurring the bound.
 
 Along an empty reduction axis there are no steps: the outputs are ``finish`` of ``init``. Where an
 axis is empty, 0 / 0 is 0 (the mean of nothing, a softmax over nothing); elsewhere it is NaN.
+
+Positions outside the bounds of an axis count as the identity of whatever combines them. A step
+runs for those rows only that have something in bounds in it; the scratch of the others stays as it
+is. Positions of an output that are outside, and those for which nothing is in bounds, are 0.
 """
 
 from __future__ import annotations
@@ -23,12 +27,13 @@ import numpy as np
 
 from kernelgen.language.dtypes import DTYPES
 from kernelgen.language.expressions import converted
-from kernelgen.language.operations import OPERATIONS
+from kernelgen.language.operations import OPERATIONS, Operation
 from kernelgen.language.program import (
     Apply,
     Assignment,
     Cast,
     Constant,
+    Domain,
     Element,
     Positions,
     Program,
@@ -39,39 +44,46 @@ from kernelgen.language.program import (
     Value,
     walk,
 )
-from kernelgen.spec import KernelSpec, Operand
+from kernelgen.spec import KernelSpec
 from kernelgen.verify import apply
+from kernelgen.verify.region import Named, Region, Sizes, Window, extents
+from kernelgen.verify.region import extent as extent_of
 from kernelgen.verify.values import (
     Array,
     Bounded,
+    anything,
     arranged,
+    chosen,
     convert,
-    everything,
     exactly,
     kind,
     read,
     stored,
 )
 
-Sizes = Mapping[str, int]
-Window = dict[str, slice]
-"""The positions of the reduction axes that a step sees; other axes are seen whole."""
 
-
-def sizes_of(spec: KernelSpec, inputs: Mapping[str, Array]) -> dict[str, int]:
-    """The extent of every axis, from the inputs that carry it.
+def sizes_of(spec: KernelSpec, domain: Domain, inputs: Mapping[str, Array]) -> dict[str, int]:
+    """The extent of every axis, from the inputs that carry it and from the sizes that follow.
 
     Raises:
-        ValueError: Two inputs disagree about an axis, or an axis has no input.
+        ValueError: Two inputs disagree about an axis, an axis has no input, or an input disagrees
+            with a size that follows from others.
     """
     sizes: dict[str, int] = {}
     for name, operand in spec.inputs.items():
         for axis, extent in zip(operand.axes, inputs[name].shape, strict=True):
             if sizes.setdefault(axis, extent) != extent:
                 raise ValueError(f"axis {axis} is {sizes[axis]} and, in {name}, {extent}")
+    sizes = extents(sizes, domain)
     missing = [axis for axis in spec.axes if axis not in sizes]
     if missing:
         raise ValueError(f"no input carries axis {missing[0]}")
+    for axis, value in domain.sizes.items():
+        if sizes[axis] != extent_of(value, sizes):
+            size = spec.axes[axis].size
+            raise ValueError(
+                f"axis {axis} is {sizes[axis]}, but {size} is {extent_of(value, sizes)}"
+            )
     return sizes
 
 
@@ -86,7 +98,7 @@ def meaning(spec: KernelSpec, program: Program, inputs: Mapping[str, Array]) -> 
     Returns:
         A value for every output, with its dimensions in the order of the output's axes.
     """
-    return stepped(spec, program, inputs, sizes_of(spec, inputs), ways(program)[0])
+    return stepped(spec, program, inputs, sizes_of(spec, program.domain, inputs), ways(program)[0])
 
 
 Roundings = Mapping[int, bool]
@@ -153,7 +165,8 @@ class _Run:
         self.program = program
         self.inputs = inputs
         self.roundings = roundings
-        self.sizes = sizes_of(spec, inputs)
+        self.domain = program.domain
+        self.sizes = sizes_of(spec, self.domain, inputs)
         self.empty = 0 in self.sizes.values()
         self.tiles = {axis: self.tile(axis, tiles) for axis in spec.reduction}
         self.window: Window = {}
@@ -168,16 +181,110 @@ class _Run:
     def outputs(self) -> dict[str, Bounded]:
         self.window = {axis: slice(0, tile) for axis, tile in self.tiles.items()}
         for name, operand in self.spec.scratch.items():
-            self.scratch[name] = self.garbage(operand, [self.extent(a) for a in operand.axes])
+            extents = [self.extent(axis) for axis in operand.axes]
+            self.scratch[name] = anything(operand.axes, operand.dtype, extents)
         for name, output in self.spec.outputs.items():
-            self.results[name] = self.garbage(output, [self.sizes[a] for a in output.axes])
+            seen = self.domain.seen[name]
+            self.results[name] = anything(seen, output.dtype, [self.sizes[axis] for axis in seen])
         self.run(self.program.init)
         for window in self.windows():
             self.window = window
+            before = dict(self.scratch)
             self.run(self.program.step)
+            self.keep_idle_rows(before)
         self.window = {axis: slice(0, tile) for axis, tile in self.tiles.items()}
         self.run(self.program.finish)
-        return self.results
+        self.window = {}
+        return {name: self.output(name) for name in self.spec.outputs}
+
+    @property
+    def region(self) -> Region:
+        return Region(self.spec, self.domain, self.sizes, self.inputs, self.window)
+
+    # Rows and positions that are not computed
+
+    def keep_idle_rows(self, before: Mapping[str, Bounded]) -> None:
+        """A step leaves the scratch of rows that have nothing in bounds in it as it was."""
+        reduced = self.reduced_axes()
+        inside = self.region.inside(reduced)
+        if inside is None:
+            return
+        live = inside.any_along(reduced)
+        for name, old in before.items():
+            rows = live.any_along([axis for axis in live.axes if axis not in old.axes])
+            extents = {a: self.extent(a) for a in old.axes if a in self.window}
+            place = tuple(slice(extents.get(axis)) for axis in old.axes)
+            kept = chosen(
+                rows.axes, rows.data, _taken(self.scratch[name], place), _taken(old, place)
+            )
+            self.scratch[name] = _written(self.scratch[name], kept, place)
+
+    def reduced_axes(self) -> list[str]:
+        """The axes that steps walk, and those that a step reduces as a whole."""
+        values = [part for each in self.program.step for part in walk(each.value)]
+        applied = [value for value in values if isinstance(value, Apply)]
+        removed = [axis for value in applied for axis in value.axes]
+        return list(dict.fromkeys((*self.spec.reduction, *removed)))
+
+    def output(self, name: str) -> Bounded:
+        """An output as an array, from its value along the axes that it has in the body."""
+        output, seen = self.spec.outputs[name], self.domain.seen[name]
+        value = self.without_idle_rows(self.results[name])
+        inside = self.region.inside(
+            [axis for axis in seen if {*self.domain.axes_of_bounds((axis,))} <= {*seen}]
+        )
+        if output.index:
+            return self.scattered(name, value, inside)
+        rest: Bounded | float = 0
+        if output.alias is not None:
+            rest = read(seen, output.dtype, np.asarray(self.inputs[output.alias]))
+        elif output.outside == "unspecified":
+            rest = anything(seen, output.dtype, value.center.shape)
+        if inside is not None:
+            value = chosen(inside.axes, inside.data, value, rest)
+        return arranged(value, output.axes)
+
+    def without_idle_rows(self, value: Bounded) -> Bounded:
+        """The value with 0 where an axis that it does not have has nothing in bounds."""
+        for axis, bounds in self.domain.bounds.items():
+            if axis in value.axes or not {*bounds.axes} <= {*value.axes}:
+                continue
+            inside = self.region.inside((axis,))
+            assert inside is not None
+            rows = inside.any_along((axis,))
+            value = chosen(rows.axes, rows.data, value, 0)
+        return value
+
+    def scattered(self, name: str, value: Bounded, inside: Named | None) -> Bounded:
+        """An output of which an index chooses the blocks; of two writes, the later step's stays."""
+        output, seen = self.spec.outputs[name], self.domain.seen[name]
+        shape = [self.sizes[axis] for axis in output.axes]
+        if output.alias is None:
+            array = anything(output.axes, output.dtype, shape)
+        else:
+            array = read(output.axes, output.dtype, np.asarray(self.inputs[output.alias]))
+        order = tuple(sorted(seen, key=self.walked))
+        places = [Named(seen, place).along(order).ravel() for place in self.region.where(name)]
+        written = np.ones(value.center.shape, np.bool_)
+        if inside is not None:
+            written &= inside.along(seen)
+        picked = np.flatnonzero(Named(seen, written).along(order).ravel())
+        if 0 in shape:
+            return array
+        flat = np.ravel_multi_index([place[picked] for place in places], shape)
+        target, latest = np.unique(flat[::-1], return_index=True)
+        source = picked[::-1][latest]
+        value = arranged(value, order)
+        parts = []
+        for old, new in zip(_parts(array), _parts(value), strict=True):
+            part = old.flatten()
+            part[target] = new.ravel()[source]
+            parts.append(part.reshape(shape))
+        return Bounded(output.axes, output.dtype, *parts)
+
+    def walked(self, axis: str) -> int:
+        """Where an axis stands in the grid; behind it, if it does not."""
+        return self.spec.grid.index(axis) if axis in self.spec.grid else len(self.spec.grid)
 
     def windows(self) -> Iterator[Window]:
         order = [axis for axis in self.spec.grid if axis in self.tiles]
@@ -194,15 +301,6 @@ class _Run:
             return self.sizes[axis]
         where = self.window[axis]
         return int(where.stop) - int(where.start)
-
-    def garbage(self, operand: Operand, shape: list[int]) -> Bounded:
-        """A buffer before it is written: anything."""
-        lowest, highest = everything(operand.dtype)
-        center = exactly(operand.axes, operand.dtype, np.full(shape, highest)).center
-        lo, hi = np.full_like(center, lowest), np.full_like(center, highest)
-        if kind(operand.dtype) == "float":
-            center = np.full_like(center, np.nan)
-        return Bounded(operand.axes, operand.dtype, center, lo, hi)
 
     # Statements
 
@@ -250,11 +348,11 @@ class _Run:
             case Size():
                 return exactly((), value.type.dtype, self.sizes[value.axis])
             case Positions():
-                return exactly(value.type.axes, "int32", self.positions(value.axis))
+                return exactly(value.type.axes, "int32", self.region.positions(value.axis))
             case Read():
                 return self.read(value)
             case Element():
-                return self.input(value.name)
+                return read(value.type.axes, value.type.dtype, self.region.element(value).data)
             case Cast():
                 return convert(
                     self.value(value.value), value.type.dtype, self.roundings.get(id(value))
@@ -262,31 +360,25 @@ class _Run:
             case Apply():
                 return self.apply(value)
 
-    def positions(self, axis: str) -> Array:
-        where = self.window.get(axis, slice(0, self.sizes[axis]))
-        return np.arange(where.start, where.stop)
-
     def read(self, value: Read) -> Bounded:
         if value.storage == "input":
-            return self.input(value.name)
+            return read(value.type.axes, value.type.dtype, self.region.seen(value.name))
         if value.storage == "local":
             return self.locals[value.name]
         held = self.scratch[value.name]
         return _taken(held, tuple(slice(self.extent(axis)) for axis in held.axes))
 
-    def input(self, name: str) -> Bounded:
-        operand = self.spec.inputs[name]
-        where = tuple(self.window.get(axis, slice(None)) for axis in operand.axes)
-        return read(operand.axes, operand.dtype, np.asarray(self.inputs[name])[where])
-
     def apply(self, value: Apply) -> Bounded:
         operation, axes, dtype = value.operation, value.axes, value.type.dtype
-        args = [self.value(arg) for arg in value.args]
+        given = [self.value(arg) for arg in value.args]
+        inside = self.region.inside(axes)
+        args = given if inside is None else self.masked(operation, given, inside)
         match operation.kind:
             case "elementwise":
                 return apply.elementwise(operation, args, dtype, empty=self.empty)
             case "contraction":
-                return apply.dot(args[0], args[1], axes[0], value.type.axes, dtype)
+                product = apply.dot(args[0], args[1], axes, value.type.axes, dtype)
+                return product if inside is None else apply.spoiled(product, args, inside)
             case "reduction" if operation.name == "mean":
                 extent = int(np.prod([self.sizes[axis] for axis in axes]))
                 return apply.mean(args[0], axes, extent, empty=self.empty)
@@ -297,8 +389,44 @@ class _Run:
                 return apply.cumsum(operation, args[0], axes[0], dtype)
             case "scan":
                 return apply.linear_scan(operation, args, axes[0], value.type.axes, dtype)
+            case "select" if inside is not None:
+                return self.last_inside(args[0], axes[0])
             case _:
                 return apply.moved(operation, args, axes[0])
+
+    def masked(self, operation: Operation, args: Sequence[Bounded], inside: Named) -> list[Bounded]:
+        """The operands with the operation's identity at positions outside the bounds.
+
+        An operand of ``dot`` is masked where no position of the axes it lacks is in bounds; the
+        other one has these axes. A step sees one position of an axis with tile 1.
+        """
+        made = []
+        for i, arg in enumerate(args):
+            if operation.identity is None or (operation.name == "linear_scan" and i == 2):
+                made.append(arg)
+                continue
+            mask = inside
+            if operation.kind == "contraction":
+                lacked = [axis for axis in inside.axes if axis not in arg.axes]
+                mask = inside.any_along([a for a in lacked if self.spec.axes[a].tile != 1])
+            fill = operation.identity_for(i, arg.dtype)
+            made.append(chosen(mask.axes, mask.data, arg, fill))
+        return made
+
+    def last_inside(self, value: Bounded, axis: str) -> Bounded:
+        """The value at the last position of the step that is in bounds."""
+        positions, stop = self.region.positions(axis), self.domain.bounds[axis].stop
+        end = Named((), np.asarray(self.sizes[axis])) if stop is None else self.region.value(stop)
+        at = np.minimum(end.data, positions[-1] + 1) - 1 - positions[0]
+        every = tuple(dict.fromkeys((*value.axes, *end.axes)))
+        last = Named(end.axes, np.clip(at, 0, len(positions) - 1)).along(every)
+        dim = every.index(axis)
+        shape = [1 if a == axis else self.extent(a) for a in every]
+        parts = []
+        for part in _parts(arranged(value, every)):
+            full = np.broadcast_to(part, [*shape[:dim], len(positions), *shape[dim + 1 :]])
+            parts.append(np.take_along_axis(full, np.broadcast_to(last, shape), dim).squeeze(dim))
+        return Bounded(tuple(a for a in every if a != axis), value.dtype, *parts)
 
     def globally(self, position: Bounded, axis: str) -> Bounded:
         """Positions in the step's window as positions along the whole axis."""
@@ -307,8 +435,12 @@ class _Run:
         return Bounded(position.axes, position.dtype, *parts)
 
 
+def _parts(value: Bounded) -> tuple[Array, Array, Array]:
+    return value.center, value.lo, value.hi
+
+
 def _taken(value: Bounded, place: tuple[slice, ...]) -> Bounded:
-    parts = (part[place] for part in (value.center, value.lo, value.hi))
+    parts = (part[place] for part in _parts(value))
     return Bounded(value.axes, value.dtype, *parts)
 
 
@@ -316,9 +448,7 @@ def _written(buffer: Bounded, value: Bounded, place: tuple[slice, ...]) -> Bound
     """The buffer with ``value``, broadcast along the axes it lacks, at ``place``."""
     value = arranged(value, buffer.axes)
     parts = []
-    for old, new in zip(
-        (buffer.center, buffer.lo, buffer.hi), (value.center, value.lo, value.hi), strict=True
-    ):
+    for old, new in zip(_parts(buffer), _parts(value), strict=True):
         part = old.copy()
         part[place] = new
         parts.append(part)

@@ -125,7 +125,7 @@ class Verifier:
         """The inputs of a run, and what its outputs have to be."""
         key = repr((case, kind, seed))
         if self._kept is None or self._kept[0] != key:
-            arrays = inputs.draw(self.spec, case.sizes, kind, seed)
+            arrays = inputs.draw(self.spec, case.sizes, kind, seed, case.tiles)
             results = reference.runs(self.spec, self.program, arrays, case.tiles)
             self._kept = (key, Oracle(arrays, results, reference.expected(results)))
         return self._kept[1]

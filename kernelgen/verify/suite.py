@@ -72,9 +72,10 @@ def _run(verifier: Verifier, case: Case, interpreter: Interpreter) -> list[str]:
 
 def _tile_dependence(spec: KernelSpec, verifier: Verifier, case: Case) -> list[str]:
     found = []
-    kinds: tuple[InputKind, ...] = ("random", "integers")
+    kinds: list[InputKind] = ["random", "integers"]
+    kinds += [kind for kind in inputs.kinds_for(spec) if kind in ("lowest", "highest", "edges")]
     for kind in kinds:
-        arrays = inputs.draw(spec, case.sizes, kind, seed=1)
+        arrays = inputs.draw(spec, case.sizes, kind, 1, case.tiles)
         for output in reference.depends_on_tiles(spec, verifier.program, arrays, case.tiles):
             found.append(
                 f"{spec.name}: {output} depends on the tiles ({case.name}): one run of the body "

@@ -13,6 +13,7 @@ beyond the range of float32 is infinite.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -231,9 +232,42 @@ def arranged(value: Bounded, axes: tuple[str, ...]) -> Bounded:
     """The value with its dimensions in the order of ``axes``, 1 for those it does not have."""
     if value.axes == axes:
         return value
-    order = [value.axes.index(axis) for axis in axes if axis in value.axes]
-    assert len(order) == len(value.axes), (value.axes, axes)
-    extents = dict(zip(value.axes, value.center.shape, strict=True))
-    shape = tuple(extents.get(axis, 1) for axis in axes)
-    parts = (part.transpose(order).reshape(shape) for part in (value.center, value.lo, value.hi))
+    parts = (dimensions(part, value.axes, axes) for part in (value.center, value.lo, value.hi))
     return Bounded(axes, value.dtype, *parts)
+
+
+def dimensions(array: Array, held: tuple[str, ...], axes: tuple[str, ...]) -> Array:
+    """An array of axes ``held`` in the order of ``axes``, with 1 for those it does not have."""
+    order = [held.index(axis) for axis in axes if axis in held]
+    assert len(order) == len(held), (held, axes)
+    lengths = dict(zip(held, array.shape, strict=True))
+    return array.transpose(order).reshape([lengths.get(axis, 1) for axis in axes])
+
+
+def chosen(axes: tuple[str, ...], condition: Array, value: Bounded, other: Any) -> Bounded:
+    """The value where a condition along ``axes`` holds, and elsewhere ``other``.
+
+    Args:
+        axes: The axes of the condition.
+        condition: Booleans.
+        value: The value; it is broadcast along axes that only the condition has.
+        other: A number that every correct kernel holds there, or another value of the same axes.
+    """
+    every = tuple(dict.fromkeys((*value.axes, *axes)))
+    holds = dimensions(condition, axes, every)
+    value = arranged(value, every)
+    others = [other] * 3
+    if isinstance(other, Bounded):
+        other = arranged(other, every)
+        others = [other.center, other.lo, other.hi]
+    parts = (value.center, value.lo, value.hi)
+    chosen = (np.where(holds, part, o) for part, o in zip(parts, others, strict=True))
+    return Bounded(every, value.dtype, *chosen)
+
+
+def anything(axes: tuple[str, ...], dtype: str, shape: Sequence[int]) -> Bounded:
+    """A value of which nothing is known."""
+    lowest, highest = everything(dtype)
+    data = np.full(shape, highest, _NUMPY[kind(dtype)])
+    center = np.full_like(data, np.nan) if kind(dtype) == "float" else data
+    return Bounded(axes, dtype, center, np.full_like(data, lowest), data)
