@@ -373,6 +373,39 @@ def test_a_scan_hands_on_the_state_at_the_last_position_in_bounds() -> None:
     assert_means(SCAN, arrays, o=every, end=end)
 
 
+# Numbers that spoil what they meet
+
+
+def test_an_infinite_element_spoils_no_more_than_the_rows_of_tiles_that_see_it() -> None:
+    """Whether a row that does not see it shares a tile with one that does, nothing tells."""
+    spec, program = made(CAUSAL)
+    arrays = drawn(spec)
+    arrays["value"][0, 0, 6, 1] = np.inf
+    value = reference.meaning(spec, program, arrays)["o"]
+    seen = value.unknown[0, 0]
+    assert seen[:6, 1].all()
+    assert np.isinf(value.lo[0, 0, 6:, 1]).all()
+    assert not seen[:, [0, 2]].any()
+    assert np.isfinite(value.lo[1:]).all()
+
+
+def test_integers_in_padding_count_for_nothing_in_a_dot() -> None:
+    small = {"axes": ["m", "k"], "dtype": "int8"}, {"axes": ["m", "n"], "dtype": "int8"}
+    whole = {"axes": ["e", "k", "n"], "dtype": I}
+    data = {**GROUPS, "outputs": {"o": whole}, "scratch": {"acc": whole}}
+    data["inputs"] = {**GROUPS["inputs"], "x": small[0], "y": small[1]}
+    data["inputs"]["scale"] = {"axes": ["e", "n"], "dtype": I}
+    data["axes"] = {**GROUPS["axes"], "m": {**GROUPS["axes"]["m"], "stop": "offsets[e + 1] - 1"}}
+    offsets = np.array([0, 3, 3, 9, 13], np.int32)
+    arrays = drawn(made(data)[0], offsets=offsets)
+    assert (arrays["x"][8] == -128).all()
+    wanted = np.zeros((SIZES["e"], SIZES["k"], SIZES["n"]))
+    for e in range(SIZES["e"]):
+        x, y = (arrays[name][offsets[e] : max(offsets[e], offsets[e + 1] - 1)] for name in "xy")
+        wanted[e] = x.T.astype(int) @ y.astype(int) * arrays["scale"][e]
+    assert_means(data, arrays, o=wanted)
+
+
 # Padding, tiles, sizes
 
 
@@ -418,6 +451,13 @@ def test_whole_numbers_have_one_right_sum_whatever_the_padding_holds() -> None:
     arrays = drawn(spec, "integers")
     for result in reference.runs(spec, program, arrays, {"m": 4}):
         assert result["o"].exact.all()
+
+
+def test_a_case_that_disagrees_with_a_size_that_follows_is_told() -> None:
+    spec, program = made(GROUPS)
+    sizes = sizes_for(spec) | {"ends": 4}
+    told = reference.contradiction(spec, program.domain, sizes)
+    assert told == "axis ends is 4, but size(e) + 1 is 5"
 
 
 def test_an_input_that_disagrees_with_a_size_that_follows_is_refused() -> None:

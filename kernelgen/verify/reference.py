@@ -78,13 +78,19 @@ def sizes_of(spec: KernelSpec, domain: Domain, inputs: Mapping[str, Array]) -> d
     missing = [axis for axis in spec.axes if axis not in sizes]
     if missing:
         raise ValueError(f"no input carries axis {missing[0]}")
-    for axis, value in domain.sizes.items():
-        if sizes[axis] != extent_of(value, sizes):
-            size = spec.axes[axis].size
-            raise ValueError(
-                f"axis {axis} is {sizes[axis]}, but {size} is {extent_of(value, sizes)}"
-            )
+    problem = contradiction(spec, domain, sizes)
+    if problem:
+        raise ValueError(problem)
     return sizes
+
+
+def contradiction(spec: KernelSpec, domain: Domain, sizes: Sizes) -> str:
+    """What is wrong with sizes of which some follow from others; empty if nothing is."""
+    for axis, value in domain.sizes.items():
+        follows = extent_of(value, sizes)
+        if sizes[axis] != follows:
+            return f"axis {axis} is {sizes[axis]}, but {spec.axes[axis].size} is {follows}"
+    return ""
 
 
 def meaning(spec: KernelSpec, program: Program, inputs: Mapping[str, Array]) -> dict[str, Bounded]:
@@ -191,7 +197,8 @@ class _Run:
             self.window = window
             before = dict(self.scratch)
             self.run(self.program.step)
-            self.keep_idle_rows(before)
+            if self.domain.bounds:
+                self.keep_idle_rows(before)
         self.window = {axis: slice(0, tile) for axis, tile in self.tiles.items()}
         self.run(self.program.finish)
         self.window = {}

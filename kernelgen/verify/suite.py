@@ -54,20 +54,34 @@ def _checks(spec: KernelSpec, verifier: Verifier) -> Iterator[list[str]]:
     around = cases.generated(spec)
     for case in around:
         yield _tile_dependence(spec, verifier, case)
+    declared = []
     for case in cases.declared(spec):
+        problem = reference.contradiction(spec, verifier.program.domain, case.sizes)
+        if problem:
+            yield [f"{spec.name}: {problem} (case {case.name})"]
+        else:
+            declared.append(case)
+    for case in declared:
         if spec.reference:
             yield _disagreements(verifier, case)
         yield _run(verifier, case, "tpu")
-    for case in [*around, *cases.declared(spec), *cases.empty(spec)]:
+    for case in [*around, *declared, *cases.empty(spec)]:
         yield _run(verifier, case, "hlo")
     tail = next(case for case in around if "tail" in case.name)
     yield _run(verifier, tail, "tpu")
-    for kind in inputs.kinds_for(spec):
-        yield [str(failure) for failure in verifier.run(tail, "hlo", kind)]
+    kinds = inputs.kinds_for(spec)
+    for kind in kinds:
+        yield _run(verifier, tail, "hlo", kind)
+    if "edges" in kinds:
+        for case in around:
+            yield _run(verifier, case, "hlo", "edges")
+        yield _run(verifier, tail, "tpu", "edges")
 
 
-def _run(verifier: Verifier, case: Case, interpreter: Interpreter) -> list[str]:
-    return [str(failure) for failure in verifier.run(case, interpreter)]
+def _run(
+    verifier: Verifier, case: Case, interpreter: Interpreter, kind: InputKind = "random"
+) -> list[str]:
+    return [str(failure) for failure in verifier.run(case, interpreter, kind)]
 
 
 def _tile_dependence(spec: KernelSpec, verifier: Verifier, case: Case) -> list[str]:
