@@ -83,6 +83,7 @@ _RULES = (
     Rule("KG409", "scalar in VMEM", "VMEM is read by registers of 1,024 words; scalars have SMEM."),
     Rule("KG410", "operand in ANY", "Nothing has copied its tiles to VMEM when the body runs."),
     Rule("KG411", "type not in SMEM", "SMEM is addressed in 32-bit words."),
+    Rule("KG412", "alias of another array", "An output in place of an input has its blocks."),
     Rule("KG501", "VMEM overflow", "Blocks are double-buffered: two copies have to fit."),
     Rule("KG502", "SMEM overflow", "Prefetched scalars stay in SMEM for the whole call."),
     Rule("KG601", "two specs make one file", "A kernel's name is the name of its module."),

@@ -216,7 +216,8 @@ class _Checker:
                 )
 
     def check_used(self) -> None:
-        unused = [("inputs", f"input {name}", name) for name in self.spec.inputs]
+        updated = {output.alias for output in self.spec.outputs.values()}
+        unused = [("inputs", f"input {n}", n) for n in self.spec.inputs if n not in updated]
         unused += [("scratch", f"scratch buffer {name}", name) for name in self.spec.scratch]
         for section, described, name in unused:
             if name not in self.scope.read:

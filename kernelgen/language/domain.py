@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from kernelgen.diagnostics import Diagnostic, Pointer
-from kernelgen.language.indexing import Indexing, combined
+from kernelgen.language.indexing import ZERO, Indexing, combined, nonnegative
 from kernelgen.language.program import (
     Apply,
     Bounds,
     Constant,
     Domain,
-    Positions,
     Size,
     Type,
     Value,
@@ -18,8 +17,6 @@ from kernelgen.language.program import (
 from kernelgen.language.scope import MeaninglessError
 from kernelgen.language.types import WEAK_INT
 from kernelgen.spec import KernelSpec
-
-ZERO = Constant(0, Type((), WEAK_INT))
 
 
 def domain(spec: KernelSpec, indexing: Indexing) -> Domain:
@@ -33,6 +30,7 @@ def domain(spec: KernelSpec, indexing: Indexing) -> Domain:
         The domain; what had no meaning is left out of it.
     """
     reader = _Reader(spec, indexing)
+    indexing.sizes |= {name: size for name in spec.axes if (size := reader.size(name)) is not None}
     bounds = {name: reader.bounds(name) for name in spec.axes}
     indices = {
         (section, name): reader.indices(section, name)
@@ -42,7 +40,7 @@ def domain(spec: KernelSpec, indexing: Indexing) -> Domain:
     }
     return Domain(
         bounds={name: found for name, found in bounds.items() if found is not None},
-        sizes={name: size for name in spec.axes if (size := reader.size(name)) is not None},
+        sizes=indexing.sizes,
         indices={name: index for (_, name), index in indices.items()},
         seen={name: reader.seen(name, indices) for name in (*spec.inputs, *spec.outputs)},
         ranges={name: limits for name in spec.inputs if (limits := reader.range(name))},
@@ -160,7 +158,7 @@ class _Reader:
         for axis, text in operand.index.items():
             value = self.parse(text, section, name, "index", axis)
             if value is not None and self.is_single(value, section, name, axis):
-                found[axis] = value
+                found[axis] = self.indexing.clamped(value, axis)
         return found
 
     def is_single(self, value: Value, section: str, name: str, axis: str) -> bool:
@@ -187,22 +185,6 @@ class _Reader:
         for axis in operand.axes:
             axes += index[axis].type.axes if axis in index else (axis,)
         return tuple(dict.fromkeys(axes))
-
-
-def nonnegative(value: Value) -> bool:
-    """Whether an integer expression is 0 or more whatever its scalars are."""
-    match value:
-        case Constant(value=number):
-            return number >= 0
-        case Size() | Positions():
-            return True
-        case Apply(operation=operation, args=args):
-            signs = [nonnegative(arg) for arg in args]
-            if operation.name == "maximum":
-                return any(signs)
-            return operation.name in ("add", "multiply", "floor_divide", "minimum") and all(signs)
-        case _:
-            return False
 
 
 def _has_minimum(value: Value, size: Size) -> bool:

@@ -274,7 +274,10 @@ class Expressions:
         self.check_constant(operation, args, span)
         if operation.name == "negative" and isinstance(args[0], Constant):
             return Constant(-args[0].value, args[0].type, span)
-        result = union(result_axes(operation, args, axes), self.scope.domain.axes_of_bounds(axes))
+        gone = axes if operation.kind in ("reduction", "contraction", "select") else ()
+        along = self.scope.domain.axes_of_bounds(axes)
+        along = tuple(axis for axis in along if axis not in gone)
+        result = union(result_axes(operation, args, axes), along)
         if operation.name == "mean" and any(axis in self.scope.domain.bounds for axis in axes):
             return self.bounded_mean(args[0], axes, result, span)
         return Apply(operation, args, axes, Type(result, dtype), span)

@@ -38,12 +38,14 @@ class Indexing:
 
     Attributes:
         spec: The kernel.
+        sizes: The extents that follow from other axes.
         read: SMEM inputs that were read.
         findings: What was found.
     """
 
     def __init__(self, spec: KernelSpec) -> None:
         self.spec = spec
+        self.sizes: dict[str, Value] = {}
         self.read: set[str] = set()
         self.findings: list[Diagnostic] = []
         self.pointer: Pointer = ()
@@ -126,11 +128,48 @@ class Indexing:
                 "KG216", f"{name} is {operand.dtype}: a position is a whole number", span,
                 "use int32",
             )  # fmt: skip
-        indices = tuple(self._value(index) for index in subscript.indices)
+        values = [self._value(index) for index in subscript.indices]
+        indices = tuple(
+            self.clamped(index, axis) for index, axis in zip(values, operand.axes, strict=True)
+        )
         axes = _union(indices)
         for axis in axes:
             self._check_single(name, axis, span)
         return Element(name, indices, Type(axes, operand.dtype), span)
+
+    def clamped(self, value: Value, axis: str) -> Value:
+        """A position that lies on an axis whatever the scalars in it are."""
+        if not nonnegative(value):
+            value = combined("maximum", (value, ZERO))
+        if not self._is_on(value, axis):
+            last = combined("subtract", (Size(axis, Type((), WEAK_INT)), ONE))
+            value = combined("minimum", (value, last))
+        return value
+
+    def _is_on(self, value: Value, axis: str) -> bool:
+        """Whether an expression that is not negative is always less than the size of an axis."""
+        match value:
+            case Positions(axis=own) if own == axis:
+                return True
+            case Apply(operation=operation, args=(x, y)) if operation.name == "minimum":
+                return self._is_on(x, axis) or self._is_on(y, axis)
+            case Apply(operation=operation, args=(x, Size(axis=whole))) if (
+                operation.name == "floor_divide" and isinstance(x, Apply)
+            ):
+                # h * size(g) // size(h) is a position of g.
+                factors = {(type(arg), getattr(arg, "axis", "")) for arg in x.args}
+                return x.operation.name == "multiply" and factors == {
+                    (Positions, whole),
+                    (Size, axis),
+                }
+        position, shift = _shifted(value)
+        size, room = _shifted(self.sizes.get(axis, Size(axis, Type((), WEAK_INT))))
+        return (
+            isinstance(position, Positions)
+            and isinstance(size, Size)
+            and position.axis == size.axis
+            and shift <= room
+        )
 
     def _check_single(self, name: str, axis: str, span: Span) -> None:
         tile = self.spec.axes[axis].tile
@@ -178,14 +217,53 @@ class Indexing:
         return Size(argument.name, Type((), WEAK_INT), call.span)
 
 
+ZERO = Constant(0, Type((), WEAK_INT))
+ONE = Constant(1, Type((), WEAK_INT))
+
+
+def nonnegative(value: Value) -> bool:
+    """Whether an integer expression is 0 or more whatever its scalars are."""
+    match value:
+        case Constant(value=number):
+            return number >= 0
+        case Size() | Positions():
+            return True
+        case Apply(operation=operation, args=args):
+            signs = [nonnegative(arg) for arg in args]
+            if operation.name == "maximum":
+                return any(signs)
+            return operation.name in ("add", "multiply", "floor_divide", "minimum") and all(signs)
+        case _:
+            return False
+
+
+def _shifted(value: Value) -> tuple[Value, int]:
+    """An expression as another one plus a number."""
+    match value:
+        case Apply(operation=operation, args=(x, Constant(value=number))):
+            if operation.name == "add":
+                return x, int(number)
+            if operation.name == "subtract":
+                return x, -int(number)
+    return value, 0
+
+
 def combined(name: str, args: tuple[Value, ...], span: Span = (0, 0)) -> Value:
     """An integer operation on positions and sizes; numbers are folded."""
     numbers = [arg.value for arg in args if isinstance(arg, Constant)]
     operation = OPERATIONS[name]
     if len(numbers) == len(args):
-        x, y = (int(number) for number in numbers)
+        left, right = (int(number) for number in numbers)
         folded = {"minimum": min, "maximum": max}.get(name)
-        return Constant(folded(x, y) if folded else operation.numpy(None, x, y), args[0].type, span)
+        return Constant(
+            folded(left, right) if folded else operation.numpy(None, left, right),
+            args[0].type,
+            span,
+        )
+    if name in _EXTREMES and isinstance(args[1], Constant):
+        match args[0]:  # max(max(x, 0), 1) is max(x, 1)
+            case Apply(operation=inner, args=(x, Constant() as bound)) if inner is operation:
+                return combined(name, (x, combined(name, (bound, args[1]))), span)
     dtype = WEAK_INT if all(is_static(arg) for arg in args) else "int32"
     return Apply(operation, args, (), Type(_union(args), dtype), span)
 

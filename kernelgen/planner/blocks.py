@@ -20,12 +20,14 @@ class Variable:
     Attributes:
         lowered: How it is read.
         fills: What it holds outside the extent of each ragged axis.
+        loosely: Axes outside of whose loosest bounds it has been masked.
         scanned: Axes along which it repeats its last position outside the extent.
     """
 
     lowered: Lowered
     fills: dict[str, Fill] = field(default_factory=dict)
     scanned: frozenset[str] = frozenset()
+    loosely: set[str] = field(default_factory=set)
 
 
 class Blocks:
@@ -43,25 +45,25 @@ class Blocks:
         self.variables: dict[str, Variable] = {}
         self.constants = dict(scratch or {})
         self.loads: list[Bind] = []
-        self.tails: dict[str, list[Bind]] = {}
+        self.tails: dict[str | None, list[Bind]] = {}
         self.lines: list[Statement] = []
         self.new_names: set[str] = set()
 
     def phase(self) -> tuple[Statement, ...]:
         """The lowered phase: loads, masks of loaded blocks, then the statements."""
         tails = [tail for axis, masks in self.tails.items() if (tail := self.early(axis, masks))]
-        return (*self.loads, *tails, *self.lines)
+        return (*self.loads, *_without_repeats([*tails, *self.lines]))
 
-    def early(self, axis: str, masks: list[Bind]) -> Tail | None:
+    def early(self, axis: str | None, masks: list[Bind]) -> Tail | None:
         """The masks of loaded blocks, unless they can join a later tail of the same axis."""
         names = {mask.name for mask in masks}
         for i, line in enumerate(self.lines):
             if isinstance(line, Tail) and line.axis == axis:
-                self.lines[i] = Tail(axis, (*masks, *line.masks))
+                self.lines[i] = Tail(axis, tuple(masks)).joined(line.masks)
                 return None
             if names & locals_of(line):
                 break
-        return Tail(axis, tuple(masks))
+        return Tail(axis, ()).joined(tuple(dict.fromkeys(masks)))
 
     def block(self, name: str) -> Lowered:
         """How to read a block of an operand or scratch buffer here."""
@@ -98,7 +100,7 @@ class Blocks:
         layout = self.context.layouts[name]
         lowered = Lowered(Local(name), layout, dtype)
         fills: dict[str, Fill] = {
-            axis: None for axis in named(layout) if axis in self.context.ragged
+            axis: None for axis in named(layout) if self.context.is_masked(axis)
         }
         self.variables[name] = Variable(lowered, fills)
         is_input = not any(name == statement.target for statement in self.statements)
@@ -126,6 +128,17 @@ class Blocks:
             name = f"{stem}{count}"
         self.new_names.add(name)
         return name
+
+
+def _without_repeats(lines: list[Statement]) -> Iterator[Statement]:
+    """Tails that do not define again what an earlier tail of the same traces has defined."""
+    defined: dict[str | None, list[Bind]] = {}
+    for line in lines:
+        if isinstance(line, Tail):
+            known = defined.setdefault(line.axis, [])
+            line = Tail(line.axis, tuple(bind for bind in line.masks if bind not in known))
+            known += [bind for bind in line.masks if not isinstance(bind.value, ir.Inside)]
+        yield line
 
 
 def _contexts(value: Value, name: str) -> Iterator[str]:

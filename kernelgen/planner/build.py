@@ -7,7 +7,15 @@ from dataclasses import replace
 
 from kernelgen.diagnostics import Diagnostic, KernelgenError
 from kernelgen.language import check
-from kernelgen.language.program import Apply, Assignment, Program, walk
+from kernelgen.language.program import (
+    Apply,
+    Assignment,
+    Constant,
+    Phase,
+    Program,
+)
+from kernelgen.language.program import walk as parts_of
+from kernelgen.planner.bounds import blocks, both, starts_empty, walk
 from kernelgen.planner.budget import (
     check_smem,
     check_vmem,
@@ -21,18 +29,27 @@ from kernelgen.planner.budget import (
 )
 from kernelgen.planner.context import Context, Lowered
 from kernelgen.planner.cost import cost
-from kernelgen.planner.ir import Bind, Literal, Statement, Store, locals_of
+from kernelgen.planner.ir import Bind, Expr, Literal, Statement, Store, locals_of
 from kernelgen.planner.legality import (
     check_accumulators,
+    check_aliases,
     check_blocks,
     check_dots,
     check_dtypes,
     check_memory_spaces,
 )
 from kernelgen.planner.lower import Lowering
-from kernelgen.planner.model import Axis, Operand, Phases, Plan
-from kernelgen.planner.names import taken
-from kernelgen.planner.schedule import check_grid, plan_axes, plan_operands
+from kernelgen.planner.model import Axis, Operand, Phases, Plan, Walk
+from kernelgen.planner.names import taken, unused
+from kernelgen.planner.rewrite import with_safe_differences
+from kernelgen.planner.schedule import (
+    bounded,
+    check_grid,
+    check_outputs,
+    plan_axes,
+    plan_operands,
+    skips_outputs,
+)
 from kernelgen.spec import KernelSpec
 
 
@@ -51,9 +68,11 @@ def build(spec: KernelSpec, targets: tuple[str, ...] | None = None) -> Plan:
     """
     chosen = targets or tuple(spec.targets)
     findings = [*check_dtypes(spec), *check_memory_spaces(spec), *check_grid(spec)]
+    findings += check_aliases(spec)
     program: Program | None = None
     try:
         program = check(spec)
+        findings += check_outputs(spec, program)
         findings += check_accumulators(spec, program)
         findings += check_dots(program, chosen)
     except KernelgenError as error:
@@ -65,9 +84,12 @@ def build(spec: KernelSpec, targets: tuple[str, ...] | None = None) -> Plan:
 
 def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> Plan:
     axes = plan_axes(spec, program)
-    operands = plan_operands(spec, program, axes)
+    grid = tuple(spec.grid)
+    walks = {name: walk(bounds, axes) for name, bounds in program.domain.bounds.items()}
+    named = blocks(walks, axes, grid)
+    operands = plan_operands(spec, program, axes, named)
     findings = check_blocks(spec, operands)
-    phases, uncut, unlowered = _lower(program, axes, operands)
+    phases, uncut, unlowered = _lower(spec, program, axes, walks, operands)
     buffers = vmem_map(spec, phases, axes, operands)
     smem = smem_bytes(spec, operands)
 
@@ -85,9 +107,13 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
         spec=spec,
         program=program,
         axes=axes,
-        grid=tuple(spec.grid),
+        grid=grid,
         operands=operands,
+        walks=walks,
+        blocks=named,
+        computed=_computed(spec, walks),
         phases=phases,
+        outside=_outside(spec, program, walks),
         uncut=uncut,
         empty=_empty(program, axes, operands),
         cost=cost(program, tuple(axes)),
@@ -98,32 +124,81 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
 
 
 def _lower(
-    program: Program, axes: dict[str, Axis], operands: dict[str, Operand]
+    spec: KernelSpec,
+    program: Program,
+    axes: dict[str, Axis],
+    walks: dict[str, Walk],
+    operands: dict[str, Operand],
 ) -> tuple[Phases, frozenset[str], list[Diagnostic]]:
+    outputs = [operand for operand in operands.values() if operand.kind == "output"]
     context = Context(
         axes=axes,
         layouts={name: operand.layout for name, operand in operands.items()},
         dtypes={name: operand.dtype for name, operand in operands.items()},
         ragged=frozenset(_ragged(program, axes)),
+        bounds=program.domain.bounds,
+        walks=walks,
+        seen={operand.name: operand.seen for operand in outputs},
+        unspecified=frozenset(n for n, o in spec.outputs.items() if o.outside == "unspecified"),
+        initial=_constants(program),
         finishes=bool(program.finish),
         taken=taken(program, axes.values(), operands),
     )
     findings: list[Diagnostic] = []
     uncut: set[str] = set()
     lowered = {}
-    for phase in ("init", "step", "finish"):
-        lowering = Lowering(context, getattr(program, phase))
+    for phase, statements in _statements(program, axes, context.taken).items():
+        lowering = Lowering(replace(context, phase=phase), statements)
         lowered[phase] = lowering.run()
         findings += lowering.findings
         uncut |= lowering.uncut
     return Phases(**lowered), frozenset(uncut), findings
 
 
+def _statements(
+    program: Program, axes: dict[str, Axis], taken: frozenset[str]
+) -> dict[Phase, tuple[Assignment, ...]]:
+    """The statements of each phase, safe where a step finds nothing in bounds for a position."""
+    step = program.step
+    if any(starts_empty(bounds, axes) for bounds in program.domain.bounds.values()):
+        step = with_safe_differences(step, lambda name: unused(name, set(taken)))
+    return {"init": program.init, "step": step, "finish": program.finish}
+
+
+def _constants(program: Program) -> dict[str, float]:
+    """Scratch buffers that init sets to a number."""
+    found: dict[str, float] = {}
+    for statement in program.init:
+        found.pop(statement.target, None)
+        if isinstance(statement.value, Constant) and not statement.operator:
+            found[statement.target] = statement.value.value
+    return found
+
+
+def _computed(spec: KernelSpec, walks: dict[str, Walk]) -> Expr | None:
+    """Steps for an output block out of bounds do nothing if nobody asks for zeros there."""
+    if not skips_outputs(spec) or not bounded(spec):
+        return None
+    return both([walks[name].live for name in bounded(spec)])
+
+
+def _outside(spec: KernelSpec, program: Program, walks: dict[str, Walk]) -> tuple[Statement, ...]:
+    """What steps out of bounds write: 0 to the outputs that a step writes."""
+    written = dict.fromkeys(s.target for s in program.step if s.storage == "output")
+    if not walks:
+        return ()
+    return tuple(
+        Store(name, Literal(0), form="scalar")
+        for name in written
+        if spec.outputs[name].outside == "zero"
+    )
+
+
 def _combined(program: Program) -> Iterator[str]:
     """Axes along which something combines positions."""
     for _, statements in program.phases():
         for statement in statements:
-            for part in walk(statement.value):
+            for part in parts_of(statement.value):
                 if isinstance(part, Apply):
                     yield from part.axes
 
@@ -131,7 +206,7 @@ def _combined(program: Program) -> Iterator[str]:
 def _ragged(program: Program, axes: dict[str, Axis]) -> Iterator[str]:
     for name in _combined(program):
         tile = axes[name].tile
-        if tile is not None and tile > 1:
+        if tile is not None and tile > 1 and name not in program.domain.bounds:
             yield name
 
 
@@ -148,12 +223,20 @@ def _empty(
     missing = tuple(name for name in axes if not all(name in operand.axes for operand in outputs))
     if not missing:
         return None
+    special = {*program.domain.bounds, *_indexed(program)}
+    if special & set(missing):
+        return tuple(Store(operand.name, Literal(0), form="scalar") for operand in outputs)
     whole = {name: replace(axis, tile=None, role="whole") for name, axis in axes.items()}
     context = Context(
         axes=whole,
         layouts={name: operand.view for name, operand in operands.items()},
         dtypes={name: operand.dtype for name, operand in operands.items()},
         ragged=frozenset(),
+        bounds={},
+        walks={},
+        seen={},
+        unspecified=frozenset(),
+        initial={},
         finishes=False,
         taken=taken(program, axes.values(), operands),
         empty=frozenset(missing),
@@ -168,6 +251,11 @@ def _empty(
     unwritten = [operand.name for operand in outputs if operand.name not in stored]
     zeros = [Store(name, Literal(0), form="scalar") for name in unwritten]
     return _needed((*statements, *zeros), outputs, missing)
+
+
+def _indexed(program: Program) -> set[str]:
+    """Axes of which operands see one block, chosen by an index."""
+    return {axis for index in program.domain.indices.values() for axis in index}
 
 
 def _needed(

@@ -61,6 +61,30 @@ class Step:
 
 
 @record
+class Walked:
+    """The block of an axis that inputs name in a step: in bounds, where the step is not."""
+
+    axis: str
+
+
+@record
+class Quotient:
+    """A whole number that is not negative, divided by a positive one and rounded down or up."""
+
+    x: Expr
+    y: Expr
+    up: bool = False
+
+
+@record
+class Iota:
+    """The position along one dimension of a block, for each of a local's elements."""
+
+    name: str
+    dim: int
+
+
+@record
 class Call:
     """An operation of the table, printed from its row.
 
@@ -146,21 +170,22 @@ class Extract:
 
 @record
 class Inside:
-    """``value`` at positions inside the extent of an axis, ``fill`` at the others.
+    """``value`` where the condition holds, ``fill`` elsewhere.
 
     ``value`` is a local; ``dtype`` tells booleans, which have no select on the TPU, apart.
+    ``along_lanes`` says that the condition varies along the last dimension.
     """
 
     value: Local
-    dim: int
-    axis: str
+    condition: Expr
     fill: float
     dtype: str
+    along_lanes: bool
 
 
 Expr = (
-    Literal | Extent | Local | Load | Scalar | Step | Call | Dot | As | Positions | Permute
-    | Expand | Squeeze | Fill | Extract | Inside
+    Literal | Extent | Local | Load | Scalar | Step | Walked | Quotient | Iota | Call | Dot | As
+    | Positions | Permute | Expand | Squeeze | Fill | Extract | Inside
 )  # fmt: skip
 
 
@@ -191,10 +216,18 @@ class Store:
 
 @record
 class Tail:
-    """Statements that only run in a trace where the tile does not divide the axis."""
+    """Masks that only some traces have: those where the tile does not divide ``axis``.
 
-    axis: str
+    Without an axis they belong to the steps whose block reaches past the bounds of some axis.
+    """
+
+    axis: str | None
     masks: tuple[Bind, ...]
+
+    def joined(self, later: tuple[Bind, ...]) -> Tail:
+        """This tail and the masks of a later one, which need not define again what it defines."""
+        new = [bind for bind in later if bind not in self.masks]
+        return Tail(self.axis, (*self.masks, *new))
 
 
 Statement = Bind | Store | Tail
@@ -205,11 +238,13 @@ def parts(expr: Expr) -> tuple[Expr, ...]:
     match expr:
         case Call(args=args):
             return args
-        case Dot(x=x, y=y):
+        case Dot(x=x, y=y) | Quotient(x=x, y=y):
             return (x, y)
         case Scalar(indices=indices):
             return indices
-        case As() | Permute() | Expand() | Squeeze() | Fill() | Extract() | Inside():
+        case Inside(value=value, condition=condition):
+            return (value, condition)
+        case As() | Permute() | Expand() | Squeeze() | Fill() | Extract():
             return (expr.value,)
         case _:
             return ()
@@ -219,11 +254,16 @@ def locals_of(statement: Statement) -> set[str]:
     """The Python variables that a statement reads."""
     if isinstance(statement, Tail):
         return {name for mask in statement.masks for name in locals_of(mask)}
+    return locals_in(statement.value)
+
+
+def locals_in(expr: Expr) -> set[str]:
+    """The Python variables that an expression reads."""
     names: set[str] = set()
-    pending: list[Expr] = [statement.value]
+    pending: list[Expr] = [expr]
     while pending:
         expr = pending.pop()
-        if isinstance(expr, Local):
+        if isinstance(expr, Local | Iota):
             names.add(expr.name)
         pending.extend(parts(expr))
     return names

@@ -13,6 +13,7 @@ from kernelgen.language.program import (
     Assignment,
     Cast,
     Constant,
+    Element,
     Positions,
     Program,
     Read,
@@ -260,7 +261,7 @@ def is_flexible(value: Value) -> bool:
     """Whether a value is made of positions and numbers only, and so may lie either way."""
     leaves = [part for part in walk(value) if not children(part)]
     return any(isinstance(leaf, Positions) for leaf in leaves) and all(
-        isinstance(leaf, Positions | Constant | Size) for leaf in leaves
+        isinstance(leaf, Positions | Constant | Size | Element) for leaf in leaves
     )
 
 

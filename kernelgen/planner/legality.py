@@ -5,13 +5,13 @@ The rules and their numbers were measured with libtpu's ahead-of-time compiler.
 
 from __future__ import annotations
 
-from kernelgen.diagnostics import Diagnostic, Pointer, listing
+from kernelgen.diagnostics import Diagnostic, Pointer, listing, nearest
 from kernelgen.language.dtypes import DTYPES, REFUSED
 from kernelgen.language.program import Apply, Assignment, Program, walk
 from kernelgen.planner.model import Operand
 from kernelgen.planner.schedule import sections
 from kernelgen.planner.targets import TARGETS
-from kernelgen.spec import KernelSpec
+from kernelgen.spec import Input, KernelSpec, Output
 
 LANES = 128
 SUBLANES = 8
@@ -62,6 +62,42 @@ def check_memory_spaces(spec: KernelSpec) -> list[Diagnostic]:
                     )
                 )
     return findings
+
+
+def check_aliases(spec: KernelSpec) -> list[Diagnostic]:
+    """Outputs that take the place of an input: both are one array, in the same blocks."""
+    findings = []
+    taken: dict[str, str] = {}
+    for name, output in spec.outputs.items():
+        if output.alias is None:
+            continue
+        pointer: Pointer = ("outputs", name, "alias")
+        source = spec.inputs.get(output.alias)
+        if source is None:
+            hint = nearest(output.alias, spec.inputs)
+            findings.append(Diagnostic("KG412", f"no input {output.alias}", hint, pointer))
+        elif output.alias in taken:
+            message = f"{output.alias} is updated by {taken[output.alias]} already"
+            findings.append(Diagnostic("KG412", message, "", pointer))
+        elif any(spec.axes[axis].start or spec.axes[axis].stop for axis in output.axes):
+            message = f"{name} is updated in whole blocks, but an axis of it has bounds"
+            instead = "choose the blocks to update by an index"
+            findings.append(Diagnostic("KG412", message, instead, pointer))
+        else:
+            findings += _check_same(output, source, name, pointer)
+        taken.setdefault(output.alias, name)
+    return findings
+
+
+def _check_same(output: Output, source: Input, name: str, pointer: Pointer) -> list[Diagnostic]:
+    for what in ("axes", "dtype", "index"):
+        if getattr(output, what) != getattr(source, what) and not (
+            what == "index" and not source.index
+        ):
+            message = f"{name} and {output.alias} differ in {what}"
+            instead = f"give both the same {what}"
+            return [Diagnostic("KG412", message, instead, pointer)]
+    return []
 
 
 def _check_smem(spec: KernelSpec, section: str, name: str) -> list[Diagnostic]:
@@ -132,7 +168,9 @@ def check_blocks(spec: KernelSpec, operands: dict[str, Operand]) -> list[Diagnos
 
 def _check_squeezed(spec: KernelSpec, operand: Operand) -> list[Diagnostic]:
     """Axes of tile 1 lie in front of all others, so that the tile rule never sees them."""
-    squeezed = [axis for axis in operand.axes if spec.axes[axis].tile == 1]
+    declared = sections(spec)[operand.kind if operand.kind == "scratch" else f"{operand.kind}s"]
+    index = getattr(declared[operand.name], "index", {})
+    squeezed = [axis for axis in operand.axes if spec.axes[axis].tile == 1 or axis in index]
     rest = [axis for axis in operand.axes if axis not in squeezed]
     if tuple(operand.axes) == (*squeezed, *rest):
         return []

@@ -22,6 +22,8 @@ from kernelgen.language.program import (
 from kernelgen.language.types import WEAK
 from kernelgen.planner import ir
 from kernelgen.planner.blocks import Blocks, Variable
+from kernelgen.planner.bounds import first_position
+from kernelgen.planner.bounds import operation as operation_
 from kernelgen.planner.context import Context, Lowered
 from kernelgen.planner.ir import Bind, Expr, Layout, Literal, Local, Statement, Store
 from kernelgen.planner.layout import (
@@ -37,6 +39,7 @@ from kernelgen.planner.layout import (
     without,
 )
 from kernelgen.planner.masks import Masks
+from kernelgen.planner.outputs import Outputs
 from kernelgen.planner.rewrite import (
     integer_position,
     last_inside,
@@ -58,7 +61,8 @@ class Lowering:
     ) -> None:
         self.context = context
         self.blocks = Blocks(context, statements, scratch)
-        self.masks = Masks(self.blocks, self.named_value)
+        self.masks = Masks(self.blocks, self.named_value, self.lower)
+        self.stores = Outputs(context, self.masks)
         self.findings: list[Diagnostic] = []
         self.uncut: set[str] = set()
 
@@ -79,6 +83,8 @@ class Lowering:
         if storage == "local":
             self.define(target, value, self.lower(value))
             return
+        if storage == "output" and not self.context.whole:
+            value = self.stores.in_bounds(target, value)
         self.store(statement, operator, self.lower(value, self.context.layouts[target]))
         self.blocks.stored(target)
 
@@ -131,7 +137,8 @@ class Lowering:
         return Apply(operation, args, (), Type(own.type.axes, dtype))
 
     def define(self, name: str, value: Value, lowered: Lowered) -> None:
-        fills = {axis: self.masks.fill(value, axis) for axis in self.masks.ragged_axes(value)}
+        fills = {axis: self.masks.fill(value, axis) for axis in self.masks.masked_axes(value)}
+        self.stores.define(name, value)
         scanned = frozenset(axis for axis in value.type.axes if self.masks.holds_last(value, axis))
         local = lowered
         if not self.context.whole:
@@ -143,6 +150,9 @@ class Lowering:
 
     def lower(self, value: Value, frame: Layout = ()) -> Lowered:
         """The value with dimensions; ``frame`` is a hint for values free to choose theirs."""
+        end = self.end(value)
+        if end is not None:
+            return Lowered(Local(end), (), "int32")
         match value:
             case Constant(value=number, type=type_):
                 return Lowered(Literal(number), (), type_.dtype)
@@ -163,6 +173,16 @@ class Lowering:
                 return self.cast(value, frame)
             case Apply():
                 return self.apply(value, frame)
+
+    def end(self, value: Value) -> str | None:
+        """The variable that holds an end of some bounds, if the value is one."""
+        if not isinstance(value, Apply | Element) or self.context.whole:
+            return None
+        for axis, bounds in self.context.bounds.items():
+            if not self.context.varies(axis) and value in (bounds.start, bounds.stop):
+                plan = self.context.axes[axis]
+                return plan.stop if value == bounds.stop else plan.start
+        return None
 
     def positions(self, value: Positions, frame: Layout) -> Lowered:
         axis = value.axis
@@ -208,14 +228,14 @@ class Lowering:
 
     def elementwise(self, value: Apply, frame: Layout) -> Lowered:
         fixed = [self.lower(arg) for arg in value.args if not is_flexible(arg)]
-        layout = merge([part.layout for part in fixed])
+        layout = fixed_layout = merge([part.layout for part in fixed])
         iterator = iter(fixed)
         parts = []
         for arg in value.args:
             if not is_flexible(arg):
                 parts.append(next(iterator))
                 continue
-            part = self.lower(arg, layout or frame)
+            part = self.lower(arg, fixed_layout or frame or layout)
             layout = merge([layout, part.layout])
             parts.append(part)
         if value.operation.transcendental and not layout and not self.context.whole:
@@ -255,7 +275,7 @@ class Lowering:
         if operation.name == "mean":
             return self.mean(value, axes)
         identity = operation.identity_for(0, dtype)
-        arg = self.lower(self.masks.protected(value.args[0], axes, identity))
+        arg = self.lower(self.masks.protected(value.args[0], value.axes, identity))
         if not axes:
             return arg
         return Lowered(self.reduce(operation.name, arg, axes), without(arg.layout, axes), dtype)
@@ -296,7 +316,7 @@ class Lowering:
         dim = arg.layout.index(axis)
         expr: Expr = ir.Call(operation, (arg.expr,), (dim,))
         if self.context.axes[axis].tile is not None:
-            expr = ir.Call(OPERATIONS["add"], (expr, _start(axis)))
+            expr = operation_("add", expr, first_position(self.context.axes[axis]))
         return Lowered(expr, without(arg.layout, (axis,)), "int32")
 
     # Contractions
@@ -309,10 +329,13 @@ class Lowering:
         if not axes or self.is_vector_product(x, y, axes[0]):
             return self.lower(sum_of_products(value))
         axis = axes[0]
-        if axis in self.context.ragged:
-            if value.type.dtype == "float32":  # 0 * NaN is NaN; an integer times 0 is 0
+        if self.context.is_masked(axis):
+            # 0 * NaN is NaN; an integer times 0 is 0
+            both = value.type.dtype == "float32" or not self.masks.is_exact(y, axis)
+            if both:
                 x = self.masks.protected(x, (axis,), 0)
-            y = self.masks.protected(y, (axis,), 0)
+            if both or self.masks.is_exact(y, axis):
+                y = self.masks.protected(y, (axis,), 0)
         a, b = self.matrix(self.lower(x)), self.matrix(self.lower(y))
         if orient(a.layout, b.layout, axis)[2]:
             a, b = b, a
@@ -384,7 +407,7 @@ class Lowering:
         dtype = value.type.dtype
         args = list(value.args)
         if self.context.finishes:
-            args = scan_operands(value, axis)
+            args = scan_operands(value, axis, self.context.bounds.get(axis))
             for i, arg in enumerate(value.args):
                 if axis in arg.type.axes:
                     args[i] = self.masks.protected(
@@ -410,11 +433,11 @@ class Lowering:
         if self.context.axes[axis].squeezed:
             return self.lower(arg)
         if (
-            axis in self.context.ragged
+            self.context.is_masked(axis)
             and self.context.finishes
             and not self.masks.holds_last(arg, axis)
         ):
-            return self.lower(last_inside(value, axis))
+            return self.lower(last_inside(value, axis, self.context.bounds.get(axis)))
         part = self.lower(arg)
         dim = part.layout.index(axis)
         expr = ir.Call(value.operation, (part.expr,), (dim,))
@@ -426,11 +449,6 @@ class Lowering:
             if value.storage != "local" and value.name not in self.blocks.variables:
                 self.blocks.load(value.name)
             return value
-        name = self.blocks.fresh(stem)
+        name = stem if stem in self.context.seen else self.blocks.fresh(stem)
         self.define(name, value, self.lower(value))
         return Read(name, "local", value.type, value.span)
-
-
-def _start(axis: str) -> Expr:
-    """The global position at which the current block of an axis starts."""
-    return ir.Call(OPERATIONS["multiply"], (ir.Step(axis), Local(f"block_{axis}")))

@@ -1,7 +1,7 @@
-"""Masks: what values hold outside an extent, and how reductions are kept safe from it.
+"""Masks: what values hold outside extents and bounds, and how reductions are kept safe from it.
 
 Whatever combines positions along an axis first gets the identity of its operation at positions
-outside the extent, unless the value is known to hold it there.
+outside the axis's extent or bounds, unless the value is known to hold it there.
 """
 
 from __future__ import annotations
@@ -14,34 +14,49 @@ from kernelgen.language.program import Apply, Cast, Constant, Read, Value, walk
 from kernelgen.language.types import WEAK
 from kernelgen.planner import ir
 from kernelgen.planner.blocks import Blocks
-from kernelgen.planner.ir import Bind, Local, Tail
+from kernelgen.planner.bounds import both, first_position, operation
+from kernelgen.planner.context import Lowered
+from kernelgen.planner.ir import Bind, Expr, Layout, Local, Tail
+from kernelgen.planner.rewrite import inside
 
 
 class Masks:
     """Masks the variables of one phase.
 
-    ``name`` gives a value a variable of its own, and returns how to read it.
+    ``name`` gives a value a variable of its own, and returns how to read it; ``lower`` lowers a
+    value in the frame of a layout.
     """
 
-    def __init__(self, blocks: Blocks, name: Callable[[Value, str], Read]) -> None:
+    def __init__(
+        self,
+        blocks: Blocks,
+        name: Callable[[Value, str], Read],
+        lower: Callable[[Value, Layout], Lowered],
+    ) -> None:
         self.blocks = blocks
         self.context = blocks.context
         self.name = name
+        self.lower = lower
+        self.insides: dict[tuple[str, Layout], str] = {}
 
-    def is_ragged(self, axis: str) -> bool:
-        return axis in self.context.ragged
+    def masked_axes(self, value: Value) -> list[str]:
+        """The axes of a value along which it may hold positions that do not count."""
+        return [axis for axis in value.type.axes if self.context.is_masked(axis)]
 
-    def ragged_axes(self, value: Value) -> list[str]:
-        return [axis for axis in value.type.axes if self.is_ragged(axis)]
+    def is_exact(self, value: Value, axis: str) -> bool:
+        """Whether a value has a place for each position along which the axis's bounds vary."""
+        return set(self.context.varies(axis)) <= set(value.type.axes)
 
     def fill(self, value: Value, axis: str, assumed: tuple[str, Fill] | None = None) -> Fill:
-        """What a value holds outside the extent of an axis."""
+        """What a value holds outside the extent or the bounds of an axis."""
         if isinstance(value, Constant):
             return value.value
         if axis not in value.type.axes:
             return "any"
         match value:
             case Read(name=name):
+                if not self.is_exact(value, axis):
+                    return None
                 if assumed is not None and assumed[0] == name:
                     return assumed[1]
                 variable = self.blocks.variables.get(name)
@@ -54,16 +69,22 @@ class Masks:
             case _:
                 return None
 
-    def protected(self, value: Value, axes: tuple[str, ...], identity: float) -> Value:
-        """The value, or a masked form of it, that holds the identity outside the axes' extents."""
+    def protected(
+        self, value: Value, axes: tuple[str, ...], identity: float, stem: str = "term"
+    ) -> Value:
+        """The value, or a masked form of it, that holds the identity where positions do not count.
+
+        Where the bounds of an axis vary along one that the value lacks, it holds the identity at
+        the positions that are in bounds for none of a block's.
+        """
         for axis in axes:
-            if not self.is_ragged(axis) or self.fill(value, axis) == identity:
+            if not self.context.is_masked(axis) or self.fill(value, axis) == identity:
                 continue
             leaf = self.leaf(value, axis, identity)
             if leaf is not None:
                 self.mask(*leaf, axis)
             else:
-                value = self.name(value, "term")
+                value = self.name(value, stem)
                 self.mask(value, identity, axis)
         return value
 
@@ -72,7 +93,7 @@ class Masks:
         leaves = {
             part.name: part
             for part in walk(value)
-            if isinstance(part, Read) and axis in part.type.axes
+            if isinstance(part, Read) and axis in part.type.axes and self.is_exact(part, axis)
         }
         ragged = [read for read in leaves.values() if self.fill(read, axis) is None]
         for read in ragged:
@@ -83,26 +104,78 @@ class Masks:
         return None
 
     def mask(self, read: Read, fill: float, axis: str) -> None:
-        """Replace what a variable holds outside the extent of an axis."""
+        """Replace what a variable holds at positions of an axis that do not count."""
         name = read.name
         if name not in self.blocks.variables:
             self.blocks.load(name)
         variable = self.blocks.variables[name]
+        exact = self.is_exact(read, axis)
+        if not exact and axis in variable.loosely:
+            return
         lowered = variable.lowered
-        masked = ir.Inside(Local(name), lowered.layout.index(axis), axis, fill, lowered.dtype)
+        varies = (axis, *self.context.varies(axis))
+        made, condition = self.condition(name, lowered.layout, axis, exact)
+        along_lanes = lowered.layout[-1] in (varies if exact else (axis,))
+        masked = ir.Inside(Local(name), condition, fill, lowered.dtype, along_lanes)
         bind = Bind(name, masked, lowered.layout, lowered.dtype)
-        first = axis not in variable.fills or variable.fills[axis] is None
-        if first and any(load.name == name for load in self.blocks.loads):
-            self.blocks.tails.setdefault(axis, []).append(bind)
-        elif (
-            self.blocks.lines
-            and isinstance(tail := self.blocks.lines[-1], Tail)
-            and tail.axis == axis
-        ):
-            self.blocks.lines[-1] = Tail(axis, (*tail.masks, bind))
+        self.place(name, axis, (*made, bind))
+        if exact:
+            variable.fills[axis] = fill
         else:
-            self.blocks.lines.append(Tail(axis, (bind,)))
-        variable.fills[axis] = fill
+            variable.loosely.add(axis)
+
+    def place(self, name: str, axis: str, binds: tuple[Bind, ...]) -> None:
+        """Put masks of a variable where they belong: with others that the same traces need."""
+        bounded = axis in self.context.walks
+        if bounded and self.context.phase != "step":
+            self.blocks.lines.extend(binds)
+            return
+        key = None if bounded else axis
+        fills = self.blocks.variables[name].fills
+        first = axis not in fills or fills[axis] is None
+        lines = self.blocks.lines
+        if first and any(load.name == name for load in self.blocks.loads):
+            self.blocks.tails.setdefault(key, []).extend(binds)
+        elif lines and isinstance(tail := lines[-1], Tail) and tail.axis == key:
+            lines[-1] = tail.joined(binds)
+        else:
+            lines.append(Tail(key, binds))
+
+    def condition(
+        self, name: str, layout: Layout, axis: str, exact: bool
+    ) -> tuple[tuple[Bind, ...], Expr]:
+        """Where a variable holds positions that count, and the variables that say so."""
+        if axis in self.context.walks and exact and self.context.varies(axis):
+            return self.inside(layout, axis)
+        plan = self.context.axes[axis]
+        iota = ir.Iota(name, layout.index(axis))
+        bounds = self.context.bounds.get(axis)
+        first = first_position(plan)
+        made, conditions = [], []
+        if bounds is not None and bounds.start is not None:
+            start: Expr = Local(plan.start)
+            if plan.tile is not None:
+                made.append(Bind(plan.skipped, operation("subtract", start, first), (), "int32"))
+                start = Local(plan.skipped)
+            conditions.append(operation("greater_equal", iota, start))
+        if bounds is None or bounds.stop is not None or plan.tile is not None:
+            stop: Expr = ir.Extent(axis)
+            if bounds is not None and bounds.stop is not None:
+                stop = Local(plan.stop)
+            if plan.tile is not None:
+                made.append(Bind(plan.left, operation("subtract", stop, first), (), "int32"))
+                stop = Local(plan.left)
+            conditions.append(operation("less", iota, stop))
+        return tuple(made), both(conditions)
+
+    def inside(self, layout: Layout, axis: str) -> tuple[tuple[Bind, ...], Expr]:
+        """Bounds that vary along another axis of the block, for each of its positions."""
+        key = (axis, layout)
+        if key not in self.insides:
+            self.insides[key] = self.blocks.fresh(f"{axis}_inside")
+        name = self.insides[key]
+        lowered = self.lower(inside(axis, self.context.bounds.get(axis)), layout)
+        return (Bind(name, lowered.expr, lowered.layout, "bool"),), Local(name)
 
     def holds_last(self, value: Value, axis: str) -> bool:
         """Whether a value repeats its last position outside the extent, as a masked scan does."""

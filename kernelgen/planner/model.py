@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from kernelgen.language.program import Program
-from kernelgen.planner.ir import Layout, Statement
+from kernelgen.planner.ir import Bind, Expr, Layout, Statement, Tail
 from kernelgen.records import record
 from kernelgen.spec import KernelSpec
 
@@ -24,6 +24,9 @@ class Axis:
         grid: Its dimension of the grid; None for a whole axis.
         step: The Python name of its grid position.
         left: The Python name of how many positions are left from the current block on.
+        skipped: The Python name of how many of the block's first positions are out of bounds.
+        start: The Python name of the first position in bounds.
+        stop: The Python name of one past the last position in bounds.
     """
 
     name: str
@@ -32,6 +35,9 @@ class Axis:
     grid: int | None
     step: str
     left: str
+    skipped: str
+    start: str
+    stop: str
 
     @property
     def squeezed(self) -> bool:
@@ -45,6 +51,25 @@ class Axis:
 
 
 @record
+class Walk:
+    """What the bounds of an axis mean for the steps of the grid.
+
+    Attributes:
+        axis: The axis.
+        ends: The loosest start and stop in a step's block, as variables.
+        varies: Axes along which the bounds vary inside a block.
+        live: Whether a step has any position in bounds.
+        whole: Whether every position of a step's block is in bounds.
+    """
+
+    axis: str
+    ends: tuple[Bind, ...]
+    varies: tuple[str, ...]
+    live: Expr
+    whole: Expr
+
+
+@record
 class Operand:
     """An input, output or scratch buffer as the kernel sees it.
 
@@ -52,21 +77,27 @@ class Operand:
         name: In the body; its reference is ``<name>_ref``.
         kind: Which list of the spec it stands in.
         axes: As declared.
+        seen: Its axes in the body, where an index stands for the axes it uses.
         dtype: Element type in memory.
         memory_space: VMEM or SMEM.
         layout: Dimensions of its block inside the kernel.
         view: Dimensions of the array that ``pallas_call`` gets: the squeezed axes, then the layout.
+        index: For each dimension of the view, the block that a step names.
         fetched_every: Grid axes along which a new block is fetched or written.
+        alias: The input whose buffer an output is.
     """
 
     name: str
     kind: Literal["input", "output", "scratch"]
     axes: tuple[str, ...]
+    seen: tuple[str, ...]
     dtype: str
     memory_space: Literal["VMEM", "SMEM", "ANY"]
     layout: Layout
     view: Layout
+    index: tuple[Expr, ...]
     fetched_every: tuple[str, ...]
+    alias: str | None = None
 
     @property
     def ref(self) -> str:
@@ -127,7 +158,11 @@ class Plan:
         axes: Every axis, in the order of the spec.
         grid: The grid's axes, outermost first.
         operands: Inputs, outputs and scratch buffers, in the order of the spec.
+        walks: For axes with bounds, what they mean for the steps.
+        blocks: For grid axes of which inputs do not name the block that is walked: which they name.
+        computed: Whether init and finish run in a step; None where they always do.
         phases: The lowered body.
+        outside: What a step out of bounds does.
         uncut: Axes whose tile stays as it is where the axis has one position only.
         empty: Stores that make the outputs of a call that has an axis without positions; None
             where every output is empty then.
@@ -142,7 +177,11 @@ class Plan:
     axes: dict[str, Axis]
     grid: tuple[str, ...]
     operands: dict[str, Operand]
+    walks: dict[str, Walk]
+    blocks: dict[str, Expr]
+    computed: Expr | None
     phases: Phases
+    outside: tuple[Statement, ...]
     uncut: frozenset[str]
     empty: tuple[Statement, ...] | None
     cost: Cost
@@ -155,6 +194,11 @@ class Plan:
         return tuple(operand for operand in self.operands.values() if operand.kind == kind)
 
     @property
+    def masked(self) -> bool:
+        """Whether some steps need masks that others do not."""
+        return any(isinstance(line, Tail) and line.axis is None for line in self.phases.step)
+
+    @property
     def reduction(self) -> tuple[str, ...]:
-        """The grid axes that are walked in order."""
-        return tuple(axis for axis in self.grid if self.axes[axis].role == "arbitrary")
+        """The grid axes along which state is carried from step to step."""
+        return tuple(axis for axis in self.grid if axis in self.spec.reduction)

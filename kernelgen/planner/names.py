@@ -19,7 +19,8 @@ def taken(program: Program, axes: Iterable[Axis], operands: Iterable[str]) -> fr
     """Every name that a kernel or its wrapper uses already."""
     names = set(operands)
     for axis in axes:
-        names |= {axis.name, axis.step, axis.left, axis.block}
+        names |= {axis.name, axis.step, axis.block}
+        names |= {axis.left, axis.skipped, axis.start, axis.stop}
     for _, statements in program.phases():
         names |= {statement.target for statement in statements}
     return frozenset(names)

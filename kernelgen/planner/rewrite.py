@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Collection
+
 from kernelgen.language.dtypes import INT32_MAX, widened
 from kernelgen.language.operations import OPERATIONS
-from kernelgen.language.program import Apply, Cast, Constant, Positions, Size, Type, Value
-from kernelgen.language.types import WEAK_INT
+from kernelgen.language.program import (
+    Apply,
+    Assignment,
+    Bounds,
+    Cast,
+    Constant,
+    Positions,
+    Read,
+    Size,
+    Type,
+    Value,
+    walk,
+)
+from kernelgen.language.types import WEAK_FLOAT, WEAK_INT
 from kernelgen.planner.ir import Expr, Literal
 
 
@@ -33,16 +48,46 @@ def sum_of_products(value: Apply) -> Value:
     return Apply(OPERATIONS["sum"], (products,), value.axes, value.type)
 
 
-def scan_operands(value: Apply, axis: str) -> list[Value]:
-    """The operands of a scan; a decay that does not vary along it is 1 past the extent."""
+ZERO = Constant(0, Type((), WEAK_INT))
+
+
+def applied(name: str, args: tuple[Value, ...], dtype: str) -> Apply:
+    """An elementwise operation on values of any axes."""
+    axes = tuple(dict.fromkeys(axis for arg in args for axis in arg.type.axes))
+    return Apply(OPERATIONS[name], args, (), Type(axes, dtype))
+
+
+def inside(axis: str, bounds: Bounds | None) -> Value:
+    """Whether each position of an axis counts."""
+    positions = Positions(axis, Type((axis,), "int32"))
+    stop = bounds.stop if bounds is not None else None
+    end = stop if stop is not None else Size(axis, Type((), WEAK_INT))
+    before = applied("less", (positions, end), "bool")
+    if bounds is None or bounds.start is None:
+        return before
+    behind = applied("greater_equal", (positions, bounds.start), "bool")
+    return applied("logical_and", (behind, before), "bool")
+
+
+def nonempty(bounds: Bounds) -> Value:
+    """Whether an axis has any position in bounds."""
+    stop = bounds.stop if bounds.stop is not None else Size(bounds.axis, Type((), WEAK_INT))
+    return applied("greater", (stop, bounds.start or ZERO), "bool")
+
+
+def chosen(condition: Value, value: Value) -> Value:
+    """The value where a condition holds, 0 or false elsewhere."""
+    if value.type.dtype == "bool":
+        return applied("logical_and", (condition, value), "bool")
+    return applied("where", (condition, value, ZERO), value.type.dtype)
+
+
+def scan_operands(value: Apply, axis: str, bounds: Bounds | None) -> list[Value]:
+    """The operands of a scan; a decay that does not vary along it is 1 where nothing counts."""
     args = list(value.args)
     if value.operation.name == "linear_scan" and axis not in args[0].type.axes:
-        size = Size(axis, Type((), WEAK_INT))
-        positions = Positions(axis, Type((axis,), "int32"))
-        inside = Apply(OPERATIONS["less"], (positions, size), (), Type((axis,), "bool"))
         one = Constant(1, Type((), WEAK_INT))
-        axes = tuple(dict.fromkeys((*args[0].type.axes, axis)))
-        args[0] = Apply(OPERATIONS["where"], (inside, args[0], one), (), Type(axes, "float32"))
+        args[0] = applied("where", (inside(axis, bounds), args[0], one), "float32")
     return args
 
 
@@ -56,24 +101,15 @@ def recurrence(value: Apply, args: list[Value]) -> Value:
     return Apply(OPERATIONS["add"], (decayed, x), (), value.type)
 
 
-def last_inside(value: Apply, axis: str) -> Value:
-    """The value at the last position of the extent, selected by its position."""
-    arg, dtype = value.args[0], value.type.dtype
-    end = Apply(
-        OPERATIONS["subtract"],
-        (Size(axis, Type((), WEAK_INT)), Constant(1, Type((), WEAK_INT))),
-        (),
-        Type((), WEAK_INT),
-    )
-    is_last = Apply(
-        OPERATIONS["equal"],
-        (Positions(axis, Type((axis,), "int32")), end),
-        (),
-        Type((axis,), "bool"),
-    )
-    zero = Constant(0, Type((), WEAK_INT))
-    chosen = Apply(OPERATIONS["where"], (is_last, arg, zero), (), Type(arg.type.axes, dtype))
-    return Apply(OPERATIONS["sum"], (chosen,), (axis,), value.type)
+def last_inside(value: Apply, axis: str, bounds: Bounds | None) -> Value:
+    """The value at the last position that counts, selected by its position."""
+    stop = bounds.stop if bounds is not None else None
+    end = stop if stop is not None else Size(axis, Type((), WEAK_INT))
+    one = Constant(1, Type((), WEAK_INT))
+    last = applied("subtract", (end, one), end.type.dtype)
+    is_last = applied("equal", (Positions(axis, Type((axis,), "int32")), last), "bool")
+    picked = applied("where", (is_last, value.args[0], ZERO), value.type.dtype)
+    return Apply(OPERATIONS["sum"], (picked,), (axis,), value.type)
 
 
 def without_zeros(name: str, args: tuple[Expr, ...]) -> Expr | None:
@@ -86,3 +122,90 @@ def without_zeros(name: str, args: tuple[Expr, ...]) -> Expr | None:
     if (name == "multiply" and any(zeros)) or (name in ("divide", "square") and zeros[0]):
         return Literal(0)
     return None
+
+
+def with_safe_differences(
+    statements: tuple[Assignment, ...], name: Callable[[str], str]
+) -> tuple[Assignment, ...]:
+    """Statements in which x - y is safe where y is an extreme over no positions yet.
+
+    Such an extreme is infinite, and so is every x that nothing has masked in: their difference
+    would be NaN. 0 stands in for the extreme, so that exp(x - y) is the exp(-inf) = 0 it should be.
+
+    Args:
+        statements: Of the step phase.
+        name: Makes a new name for a variable from a stem.
+    """
+    made: list[Assignment] = []
+    extremes: dict[str, str] = {}
+    for statement in statements:
+        known = {part.name for part in walk(statement.value) if isinstance(part, Read)}
+        value = _with_stand_ins(statement.value, extremes)
+        made.append(replace_value(statement, value))
+        kind = _extreme(statement.value, extremes.keys() & known)
+        if kind is None or statement.storage != "local":
+            continue
+        own = Read(statement.target, "local", statement.type)
+        infinite = Constant(-math.inf if kind == "max" else math.inf, Type((), WEAK_FLOAT))
+        condition = applied("equal", (own, infinite), "bool")
+        safe = applied("where", (condition, ZERO, own), statement.type.dtype)
+        extremes[statement.target] = name(f"safe_{statement.target}")
+        made.append(
+            Assignment(
+                extremes[statement.target],
+                "local",
+                "",
+                safe,
+                statement.type,
+                statement.pointer,
+                statement.target_span,
+            )
+        )
+    return _without_unread(tuple(made), set(extremes.values()))
+
+
+def replace_value(statement: Assignment, value: Value) -> Assignment:
+    """The statement with another value."""
+    if value is statement.value:
+        return statement
+    return Assignment(
+        statement.target, statement.storage, statement.operator, value, statement.type,
+        statement.pointer, statement.target_span,
+    )  # fmt: skip
+
+
+def _extreme(value: Value, known: Collection[str]) -> str | None:
+    """Whether a value is a maximum or minimum of positions, however it has been combined."""
+    match value:
+        case Read(name=name):
+            return "max" if name in known else None
+        case Apply(operation=operation, args=args) if operation.name in ("max", "min"):
+            return operation.name
+        case Apply(operation=operation, args=args) if operation.name in ("maximum", "minimum"):
+            found = [kind for arg in args if (kind := _extreme(arg, known))]
+            return found[0] if found else None
+        case _:
+            return None
+
+
+def _with_stand_ins(value: Value, extremes: dict[str, str]) -> Value:
+    """The value in which what is subtracted is read from the stand-ins of extremes."""
+    match value:
+        case Cast(value=inner, type=type_):
+            return Cast(_with_stand_ins(inner, extremes), type_, value.span)
+        case Apply(operation=operation, args=args):
+            args = tuple(_with_stand_ins(arg, extremes) for arg in args)
+            if operation.name == "subtract" and isinstance(args[1], Read):
+                stand_in = extremes.get(args[1].name)
+                if stand_in is not None:
+                    args = (args[0], Read(stand_in, "local", args[1].type))
+            return Apply(operation, args, value.axes, value.type, value.span)
+        case _:
+            return value
+
+
+def _without_unread(
+    statements: tuple[Assignment, ...], stand_ins: set[str]
+) -> tuple[Assignment, ...]:
+    read = {p.name for s in statements for p in walk(s.value) if isinstance(p, Read)}
+    return tuple(s for s in statements if s.target not in stand_ins or s.target in read)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from kernelgen.diagnostics import Diagnostic, listing
-from kernelgen.language.program import Program
-from kernelgen.planner.ir import Layout
+from kernelgen.language.program import Program, Read, Value, walk
+from kernelgen.planner.bounds import extremes, replaced
+from kernelgen.planner.ir import Expr, Layout, Literal, Step
 from kernelgen.planner.layout import Layouts
 from kernelgen.planner.model import Axis, Operand, Role
 from kernelgen.planner.names import unused
-from kernelgen.spec import KernelSpec
+from kernelgen.spec import Input, KernelSpec, MemorySpace, Output
 from kernelgen.spec import Operand as SpecOperand
 
 
@@ -28,7 +29,7 @@ def declared(spec: KernelSpec) -> dict[str, SpecOperand]:
 
 def check_grid(spec: KernelSpec) -> list[Diagnostic]:
     """Findings about the grid: which axes it walks, and in what order."""
-    findings = [*_tiles_and_grid(spec), *_reduction_order(spec), *_outputs_and_grid(spec)]
+    findings = [*_tiles_and_grid(spec), *_reduction_order(spec)]
     if not any(axis.tile for axis in spec.axes.values()):
         findings.append(
             Diagnostic(
@@ -99,12 +100,12 @@ def legal_grid(spec: KernelSpec) -> tuple[str, ...]:
     return (*parallel, *(axis for axis in spec.grid if axis in spec.reduction))
 
 
-def _outputs_and_grid(spec: KernelSpec) -> list[Diagnostic]:
+def check_outputs(spec: KernelSpec, program: Program) -> list[Diagnostic]:
+    """Findings about outputs whose blocks several parallel steps would write."""
     findings = []
-    for name, output in spec.outputs.items():
-        missing = [
-            axis for axis in spec.grid if axis not in spec.reduction and axis not in output.axes
-        ]
+    for name in spec.outputs:
+        seen = program.domain.seen[name]
+        missing = [axis for axis in spec.grid if axis not in spec.reduction and axis not in seen]
         if missing:
             findings.append(
                 Diagnostic(
@@ -122,52 +123,122 @@ def plan_axes(spec: KernelSpec, program: Program) -> dict[str, Axis]:
     """Every axis with its role and the names that stand for it in the kernel."""
     taken = {*spec.axes, *declared(spec), spec.name, *_locals(program)}
     axes = {}
+    revisited = _revisited(spec)
     for name, axis in spec.axes.items():
         role: Role = "whole" if axis.tile is None else "parallel"
-        if name in spec.reduction:
+        if name in spec.reduction or name in revisited:
             role = "arbitrary"
         grid = spec.grid.index(name) if name in spec.grid else None
-        step, left = unused(f"{name}_i", taken), unused(f"{name}_left", taken)
-        axes[name] = Axis(name, axis.tile, role, grid, step, left)
+        own = [unused(f"{name}_{part}", taken) for part in ("i", "left", "skip", "start", "stop")]
+        axes[name] = Axis(name, axis.tile, role, grid, *own)
     return axes
+
+
+def skips_outputs(spec: KernelSpec) -> bool:
+    """Whether steps out of bounds write nothing at all."""
+    return all(output.outside == "unspecified" for output in spec.outputs.values())
+
+
+def bounded(spec: KernelSpec) -> list[str]:
+    """The grid axes with bounds that are walked in any order."""
+    axes = [name for name in spec.grid if name not in spec.reduction]
+    return [name for name in axes if spec.axes[name].start or spec.axes[name].stop]
+
+
+def _revisited(spec: KernelSpec) -> tuple[str, ...]:
+    """Axes along which steps out of bounds name a block that another step has written."""
+    if not skips_outputs(spec) or not bounded(spec):
+        return ()
+    return spec.grid[spec.grid.index(bounded(spec)[0]) :]
 
 
 def _locals(program: Program) -> set[str]:
     return {statement.target for _, phase in program.phases() for statement in phase}
 
 
-def plan_operands(spec: KernelSpec, program: Program, axes: dict[str, Axis]) -> dict[str, Operand]:
+def plan_operands(
+    spec: KernelSpec, program: Program, axes: dict[str, Axis], blocks: dict[str, Expr]
+) -> dict[str, Operand]:
     """Every operand with its layout in the kernel and its view in the wrapper."""
     squeezed = frozenset(name for name, axis in axes.items() if axis.squeezed)
-    in_vmem = {
-        name: tuple(operand.axes)
-        for name, operand in declared(spec).items()
-        if operand.memory_space == "VMEM"
-    }
+    seen = {name: tuple(operand.axes) for name, operand in spec.scratch.items()}
+    seen |= program.domain.seen
+    spaces = _memory_spaces(spec, program)
+    in_vmem = {name: seen[name] for name, space in spaces.items() if space == "VMEM"}
     layouts = Layouts(in_vmem, squeezed).solve(program)
+    views = {
+        name: _view(name, operand, program, squeezed, layouts.get(name, ()))
+        for name, operand in declared(spec).items()
+    }
+    for name, output in spec.outputs.items():
+        if output.alias is not None:
+            views[output.alias] = views[name]
     operands = {}
     for section, members in sections(spec).items():
         kind = section.removesuffix("s") if section != "scratch" else section
         for name, operand in members.items():
-            layout = layouts.get(name, ())
-            view: Layout = (*(axis for axis in operand.axes if axis in squeezed), *layout)
-            if operand.memory_space == "SMEM":
-                view = _smem_view(tuple(operand.axes), kind)
+            index = program.domain.indices.get(name, {})
+            walked = blocks if _follows_bounds(operand) else {}
             operands[name] = Operand(
                 name,
                 kind,  # type: ignore[arg-type]
                 tuple(operand.axes),
+                seen[name],
                 operand.dtype,
-                operand.memory_space,
-                layout,
-                view,
-                tuple(axis for axis in spec.grid if axis in operand.axes),
+                spaces[name],
+                layouts.get(name, ()),
+                views[name],
+                tuple(_block(axis, axes, index, walked) for axis in views[name]),
+                tuple(axis for axis in spec.grid if axis in seen[name]),
+                operand.alias if isinstance(operand, Output) else None,
             )
     return operands
 
 
-def _smem_view(axes: tuple[str, ...], kind: str) -> Layout:
+def _memory_spaces(spec: KernelSpec, program: Program) -> dict[str, MemorySpace]:
+    """Where operands live; what an output updates without reading it stays where it is."""
+    spaces: dict[str, MemorySpace] = {n: o.memory_space for n, o in declared(spec).items()}
+    read = {
+        part.name
+        for _, statements in program.phases()
+        for statement in statements
+        for part in walk(statement.value)
+        if isinstance(part, Read)
+    }
+    for output in spec.outputs.values():
+        if output.alias is not None and output.alias not in read:
+            spaces[output.alias] = "ANY"
+    return spaces
+
+
+def _view(
+    name: str, operand: SpecOperand, program: Program, squeezed: frozenset[str], layout: Layout
+) -> Layout:
+    """The dimensions of an operand's array as ``pallas_call`` takes it."""
+    if operand.memory_space == "SMEM":
+        return _smem_view(tuple(operand.axes), isinstance(operand, Input))
+    index = program.domain.indices.get(name, {})
+    return (*(axis for axis in operand.axes if axis in squeezed or axis in index), *layout)
+
+
+def _follows_bounds(operand: SpecOperand) -> bool:
+    """Whether steps out of bounds name a block in bounds, because nothing is written to theirs."""
+    return not isinstance(operand, Output) or operand.outside == "unspecified"
+
+
+def _block(
+    axis: str | None, axes: dict[str, Axis], index: dict[str, Value], blocks: dict[str, Expr]
+) -> Expr:
+    """The block along one dimension of a view that a step names."""
+    if axis in index:
+        return replaced(extremes(index[axis], axes).low, blocks)
+    if axis is None or axes[axis].grid is None:
+        return Literal(0)
+    return replaced(Step(axis), blocks)
+
+
+def _smem_view(axes: tuple[str, ...], is_input: bool) -> Layout:
     """Scalar prefetch delivers arrays of rank 1 and more; SMEM blocks have rank 2."""
     if axes:
         return axes
-    return (None,) if kind == "input" else (None, None)
+    return (None,) if is_input else (None, None)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import textwrap
 
+from kernelgen.planner.bounds import both
 from kernelgen.planner.budget import sizes
+from kernelgen.planner.ir import Bind, locals_in, locals_of
 from kernelgen.planner.model import Axis, Operand, Plan
+from kernelgen.planner.names import names_of, unused
 from kernelgen.planner.targets import MIB
 from kernelgen.records import record
 from kernelgen.renderer import wrapper
@@ -14,17 +17,31 @@ from kernelgen.renderer.wrapper import WIDTH
 
 
 @record
+class Names:
+    """The names of what guards the step of a kernel."""
+
+    live: str
+    whole: str
+    masked: str
+    step: str
+
+
+@record
 class Kernel:
     """The kernel function."""
 
     name: str
     arguments: str
-    steps: tuple[str, ...]
+    preamble: tuple[str, ...]
     first: str
     last: str
+    is_bounded: bool
+    is_masked: bool
+    names: Names
     init: tuple[str, ...]
     step: tuple[str, ...]
     finish: tuple[str, ...]
+    outside: tuple[str, ...]
     helpers: tuple[str, ...]
     bound: str
 
@@ -39,12 +56,14 @@ class Call:
     summary: str
     checks: tuple[str, ...]
     blocks: tuple[str, ...]
+    indices: tuple[str, ...]
     prefetched: int
     grid: str
     in_specs: tuple[str, ...]
     out_specs: tuple[str, ...]
     out_shapes: tuple[str, ...]
     scratch_shapes: tuple[str, ...]
+    aliases: str
     compiler_params: tuple[str, ...]
     flops: str
     bytes_accessed: str
@@ -101,7 +120,7 @@ def _residency(plan: Plan, operand: Operand) -> str:
         return operand.memory_space
     resident: list[str] = []
     for axis in reversed(plan.grid):
-        if axis in operand.axes:
+        if axis in operand.seen:
             break
         resident.insert(0, axis)
     if not resident:
@@ -113,6 +132,7 @@ def _walk(plan: Plan) -> str:
     """The grid walk and the memory it takes, in two sentences."""
     grid = f"Grid ({', '.join(plan.grid)})"
     order = f", {', '.join(plan.reduction)} walked in order" if plan.reduction else ""
+    order += "".join(f"; {_bounded(plan, name)}" for name in plan.walks)
     extents = sizes(plan.spec)
     whole = [f"{a.name} = {extents[a.name]}" for a in plan.axes.values() if a.tile is None]
     at = f" and {', '.join(whole)}" if whole else ""
@@ -120,19 +140,35 @@ def _walk(plan: Plan) -> str:
     return textwrap.fill(f"{grid}{order}. {vmem}", WIDTH)
 
 
+def _bounded(plan: Plan, name: str) -> str:
+    """The bounds of an axis as the spec writes them."""
+    axis = plan.spec.axes[name]
+    start, stop = axis.start or "0", axis.stop or name
+    return f"{name} from {start} up to {stop}"
+
+
 def kernel(plan: Plan) -> Kernel:
     """The kernel function of a plan."""
     printer = Printer(plan)
-    reduction = [plan.axes[name] for name in plan.reduction]
     phases = plan.phases
-    guarded = bool(phases.init or phases.finish)
-    init = printer.statements(phases.init)
-    step = printer.statements(phases.step)
-    finish = printer.statements(phases.finish)
-    if guarded:
-        for axis in reduction:
-            printer.step(axis.name)
-    refs = [operand.ref for operand in (*wrapper.in_order(plan), *plan.of_kind("output"))]
+    taken = set(names_of(plan))
+    names = Names(*(unused(name, taken) for name in ("live", "whole", "masked", "step")))
+    guards = []
+    if plan.walks:
+        guards = [f"{names.live} = {printer.text(both([w.live for w in plan.walks.values()]))}"]
+    if plan.masked:
+        guards += [f"{names.whole} = {printer.text(both([w.whole for w in plan.walks.values()]))}"]
+    init, step, finish, outside = (
+        tuple(printer.statements(statements))
+        for statements in (phases.init, phases.step, phases.finish, plan.outside)
+    )
+    ends = printer.statements(_used_ends(plan))
+    first = last = ""
+    if phases.init or phases.finish:
+        first = _guard(plan, printer, "first", names.live)
+        last = _guard(plan, printer, "last", names.live)
+    steps = _program_ids([plan.axes[name] for name in plan.grid if name in printer.steps])
+    refs = [_parameter(operand) for operand in (*wrapper.in_order(plan), *plan.of_kind("output"))]
     refs += [operand.ref for operand in plan.of_kind("scratch")]
     statics = _ordered(plan, printer.statics)
     name = f"_{plan.spec.name}_kernel"
@@ -140,25 +176,60 @@ def kernel(plan: Plan) -> Kernel:
     return Kernel(
         name=name,
         arguments=", ".join([*refs, *(["*", *statics] if statics else [])]),
-        steps=tuple(
-            f"{plan.axes[axis].step} = pl.program_id({plan.axes[axis].grid})"
-            for axis in plan.grid
-            if axis in printer.steps
-        ),
-        first=_guard(reduction, "{step} == 0"),
-        last=_guard(reduction, "{step} == pl.num_programs({grid}) - 1"),
-        init=tuple(init),
-        step=tuple(step),
-        finish=tuple(finish),
+        preamble=(*steps, *ends, *guards),
+        first=first,
+        last=last,
+        is_bounded=bool(plan.walks),
+        is_masked=plan.masked,
+        names=names,
+        init=init,
+        step=step,
+        finish=finish,
+        outside=outside,
         helpers=tuple(helper.lstrip("_") for helper in printer.helpers),
         bound=f"functools.partial({bound})" if statics else name,
     )
 
 
-def _guard(reduction: list[Axis], condition: str) -> str:
-    conditions = [condition.format(step=axis.step, grid=axis.grid) for axis in reduction]
-    if len(conditions) > 1:
+def _parameter(operand: Operand) -> str:
+    """The kernel's argument for an operand; an input that is only updated is not used."""
+    is_unread = operand.kind == "input" and operand.memory_space == "ANY"
+    return f"_{operand.ref}" if is_unread else operand.ref
+
+
+def _program_ids(axes: list[Axis]) -> list[str]:
+    """The grid positions as variables, in one line where that is short."""
+    names = ", ".join(axis.step for axis in axes)
+    ids = [f"pl.program_id({axis.grid})" for axis in axes]
+    together = f"{names} = {', '.join(ids)}"
+    if len(together) + 4 <= WIDTH:
+        return [together] if axes else []
+    return [f"{axis.step} = {text}" for axis, text in zip(axes, ids, strict=True)]
+
+
+def _used_ends(plan: Plan) -> tuple[Bind, ...]:
+    """The ends of bounds that the kernel reads."""
+    phases = plan.phases
+    used = {
+        name for line in (*phases.init, *phases.step, *phases.finish) for name in locals_of(line)
+    }
+    for walk in plan.walks.values():
+        used |= locals_in(walk.live) | locals_in(walk.whole)
+    return tuple(end for walk in plan.walks.values() for end in walk.ends if end.name in used)
+
+
+def _guard(plan: Plan, printer: Printer, when: str, live: str) -> str:
+    """The condition of the first or the last step along the reduction axes."""
+    conditions = []
+    for name in plan.reduction:
+        axis = plan.axes[name]
+        end = "0" if when == "first" else f"pl.num_programs({axis.grid}) - 1"
+        conditions.append(f"{printer.step(name)} == {end}")
+    if len(conditions) + (plan.computed is not None) > 1:
         conditions = [f"({text})" for text in conditions]
+    if plan.computed is not None:
+        is_live = plan.computed == both([walk.live for walk in plan.walks.values()])
+        conditions.append(live if is_live else f"({printer.text(plan.computed)})")
     return " & ".join(conditions)
 
 
@@ -184,6 +255,7 @@ def call(plan: Plan) -> Call:
         summary=wrapper.summary(plan),
         checks=tuple(checks),
         blocks=tuple(wrapper.block_lines(plan)),
+        indices=tuple(wrapper.index_functions(plan)),
         prefetched=len(wrapper.prefetched(plan)),
         grid=wrapper.grid_text(plan),
         in_specs=tuple(wrapper.block_spec(plan, operand) for operand in blocked),
@@ -192,6 +264,7 @@ def call(plan: Plan) -> Call:
         scratch_shapes=tuple(
             wrapper.scratch_shape(plan, operand) for operand in plan.of_kind("scratch")
         ),
+        aliases=wrapper.aliases(plan),
         compiler_params=tuple(_compiler_params(plan)),
         flops=wrapper.flops_text(plan.cost.flops),
         bytes_accessed=wrapper.bytes_text(plan),

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 
 from kernelgen.language.dtypes import DTYPES, widened
-from kernelgen.language.operations import ATOM, BITAND, BITOR, POWER, SUM, UNARY
+from kernelgen.language.operations import ATOM, BITAND, BITOR, POWER, SUM, TERM, UNARY
 from kernelgen.planner import ir
 from kernelgen.planner.ir import Bind, Expr, Store, Tail
-from kernelgen.planner.model import Axis, Plan
+from kernelgen.planner.model import Plan
 from kernelgen.planner.names import names_of, unused
 
 Text = tuple[str, int]
@@ -28,6 +28,7 @@ class Printer:
     Attributes:
         statics: Sizes and tiles that the printed code needs as arguments, in order of use.
         steps: Axes whose grid position it needs.
+        refs: SMEM operands that it reads.
         helpers: Module functions that it calls.
     """
 
@@ -36,8 +37,11 @@ class Printer:
         self.whole = whole
         self.statics: dict[str, None] = {}
         self.steps: dict[str, None] = {}
+        self.refs: dict[str, None] = {}
         self.helpers: dict[str, None] = {}
-        self.inside_name = unused("inside", set(names_of(plan)))
+        taken = set(names_of(plan))
+        self.inside_name = unused("inside", taken)
+        self.masked_name = unused("masked", taken)
 
     # Statements
 
@@ -48,12 +52,14 @@ class Printer:
             match statement:
                 case tuple():
                     lines.append(self.loads(statement))
-                case Bind(name=name, value=value):
-                    lines.append(f"{name} = {self.text(value)}")
+                case Bind():
+                    lines.extend(self.masked(statement))
                 case Store():
                     lines.append(self.store(statement))
                 case Tail(axis=axis, masks=masks):
-                    lines.extend(self.tail(self.plan.axes[axis], masks))
+                    lines.append(self.trace(axis))
+                    for mask in masks:
+                        lines.extend(f"{INDENT}{line}" for line in self.masked(mask))
         return lines
 
     def loads(self, binds: tuple[Bind, ...]) -> str:
@@ -61,34 +67,27 @@ class Printer:
         names = ", ".join(bind.name for bind in binds)
         return f"{names} = {', '.join(self.text(bind.value) for bind in binds)}"
 
-    def tail(self, axis: Axis, masks: tuple[Bind, ...]) -> list[str]:
-        size, block = self.static(axis.name), self.static(axis.block)
-        lines = [
-            f"if {size} % {block}:  # the last {axis.name} block is ragged: garbage past the end",
-            f"{INDENT}{axis.left} = {size} - {self.step(axis.name)} * {block}",
-        ]
-        for mask in masks:
-            lines.extend(f"{INDENT}{line}" for line in self.masked(mask))
-        return lines
+    def trace(self, axis: str | None) -> str:
+        """The condition on which a trace has masks."""
+        if axis is None:
+            return f"if {self.masked_name}:  # the block reaches past the bounds"
+        size, block = self.static(axis), self.static(self.plan.axes[axis].block)
+        return f"if {size} % {block}:  # the last {axis} block is ragged: garbage past the end"
 
     def masked(self, mask: Bind) -> list[str]:
         """One masked block, in one line or two."""
         value = mask.value
-        assert isinstance(value, ir.Inside)
-        narrow = DTYPES[value.dtype].narrow
-        if not narrow or value.dim < len(mask.layout) - 1:
+        if not isinstance(value, ir.Inside):
+            return [f"{mask.name} = {self.text(value)}"]
+        if not (DTYPES[value.dtype].narrow and value.along_lanes):
             return [f"{mask.name} = {self.text(value)}"]
         # A select along the lanes of a narrow block of fewer than 8 rows does not lower.
         wide = f"{value.value.name}.astype(jnp.{widened(value.dtype)})"
         chosen = f"jnp.where({self.inside_name}, {wide}, {number(value.fill)[0]})"
         return [
-            f"{self.inside_name} = {self.is_inside(value)}",
+            f"{self.inside_name} = {self.text(value.condition)}",
             f"{mask.name} = {chosen}.astype({value.value.name}.dtype)  # 32-bit select",
         ]
-
-    def is_inside(self, expr: ir.Inside) -> str:
-        iota = f"lax.broadcasted_iota(jnp.int32, {expr.value.name}.shape, {expr.dim})"
-        return f"{iota} < {self.plan.axes[expr.axis].left}"
 
     def store(self, store: Store) -> str:
         operand = self.plan.operands[store.name]
@@ -152,10 +151,15 @@ class Printer:
             case ir.Load(name=name):
                 return self.load(name), ATOM
             case ir.Scalar(name=name, indices=indices):
+                self.refs[name] = None
                 index = ", ".join(self.text(index) for index in indices) or "0"
                 return f"{self.plan.operands[name].ref}[{index}]", ATOM
             case ir.Step(axis=axis):
                 return self.step(axis), ATOM
+            case ir.Quotient():
+                return self.quotient(expr)
+            case ir.Iota(name=name, dim=dim):
+                return f"lax.broadcasted_iota(jnp.int32, {name}.shape, {dim})", ATOM
             case ir.Call():
                 return self.call(expr)
             case ir.Dot():
@@ -225,13 +229,22 @@ class Printer:
             return iota, ATOM
         return f"{self.step(axis)} * {self.static(block)} + {iota}", SUM
 
+    def quotient(self, expr: ir.Quotient) -> Text:
+        """Traced integers are divided by functions that need no sign: they are not negative."""
+        x, y = self.expr(expr.x), self.text(expr.y)
+        if expr.up:
+            return f"pl.cdiv({x[0]}, {y})", ATOM
+        if isinstance(expr.x, ir.Extent | ir.Literal):
+            return f"{_wrapped(x, TERM)} // {y}", TERM
+        return f"lax.div({x[0]}, {y})", ATOM
+
     def inside(self, expr: ir.Inside) -> Text:
-        name = expr.value.name
+        name, condition = expr.value.name, self.expr(expr.condition)
         if expr.dtype != "bool":
-            return f"jnp.where({self.is_inside(expr)}, {name}, {number(expr.fill)[0]})", ATOM
+            return f"jnp.where({condition[0]}, {name}, {number(expr.fill)[0]})", ATOM
         if expr.fill:
-            return f"{name} | ~({self.is_inside(expr)})", BITOR
-        return f"{name} & ({self.is_inside(expr)})", BITAND
+            return f"{name} | ~{_wrapped(condition, ATOM)}", BITOR
+        return f"{name} & {_wrapped(condition, BITAND + 1)}", BITAND
 
     def dot(self, dot: ir.Dot) -> str:
         options = f"preferred_element_type=jnp.{dot.dtype}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from kernelgen.diagnostics import listing
 from kernelgen.language.dtypes import DTYPES
-from kernelgen.planner.ir import Layout
+from kernelgen.language.operations import ATOM
+from kernelgen.planner.ir import Expr, Layout, Walked, locals_in, parts
 from kernelgen.planner.model import Axis, Operand, Plan
 from kernelgen.planner.names import names_of, unused
-from kernelgen.renderer.printer import Printer, jnp_dtype, shape_text
+from kernelgen.renderer.printer import Printer, Text, jnp_dtype, shape_text
 
 WIDTH = 88
 """Columns of a generated line, black's default."""
@@ -76,7 +77,10 @@ def _together(unpack: list[str]) -> list[str]:
 def _unpacked(operand: Operand, new: list[str]) -> list[str]:
     if len(new) == len(operand.axes):
         return [f"{', '.join(new)}{',' if len(new) == 1 else ''} = {operand.name}.shape"]
-    return [f"{axis} = {operand.name}.shape[{operand.axes.index(axis)}]" for axis in new]
+    if len(new) > 1:
+        names = [axis if axis in new else "_" for axis in operand.axes]
+        return [f"{', '.join(names)} = {operand.name}.shape"]
+    return [f"{new[0]} = {operand.name}.shape[{operand.axes.index(new[0])}]"]
 
 
 def _rank_checks(operands: list[Operand]) -> list[str]:
@@ -191,21 +195,85 @@ def grid_text(plan: Plan) -> str:
     return shape_text(counts)
 
 
+def index_functions(plan: Plan) -> list[str]:
+    """Index maps that take several lines: those that keep steps out of bounds from fetching."""
+    lines: list[str] = []
+    for index, name in _named_indices(plan).items():
+        lines += _index_function(plan, index, name)
+    return lines
+
+
+def _named_indices(plan: Plan) -> dict[tuple[Expr, ...], str]:
+    """The index maps that have names: those of their first operands."""
+    taken = set(names_of(plan))
+    named: dict[tuple[Expr, ...], str] = {}
+    for operand in (*plan.of_kind("input"), *plan.of_kind("output")):
+        if any(_walked(block) for block in operand.index):
+            named.setdefault(operand.index, unused(f"{operand.name}_index", taken))
+    return named
+
+
+def _walked(expr: Expr) -> set[str]:
+    """The axes along which a block is named that a step out of bounds does not have."""
+    found = {expr.axis} if isinstance(expr, Walked) else set()
+    return found.union(*(_walked(part) for part in parts(expr)))
+
+
+def _index_function(plan: Plan, index: tuple[Expr, ...], name: str) -> list[str]:
+    printer = IndexPrinter(plan)
+    axes = [axis for axis in plan.blocks if any(axis in _walked(block) for block in index)]
+    used = {name for axis in axes for name in locals_in(plan.blocks[axis])}
+    ends = [end for walk in plan.walks.values() for end in walk.ends if end.name in used]
+    body = [
+        *printer.statements(tuple(ends)),
+        *(f"{printer.block(axis)} = {printer.text(plan.blocks[axis])}" for axis in axes),
+        f"return {', '.join(printer.text(block) for block in index)}",
+    ]
+    return [
+        f"def {name}({', '.join(_index_arguments(plan, printer))}):",
+        '    """The block of a step; out of bounds, one that has been fetched already."""',
+        *(f"    {line}" for line in body),
+        "",
+    ]
+
+
+def _index_arguments(plan: Plan, printer: Printer) -> list[str]:
+    arguments = [plan.axes[name].step for name in plan.grid]
+    if printer.refs:
+        return [*arguments, *(scalars.ref for scalars in prefetched(plan))]
+    return [*arguments, "*_"] if prefetched(plan) else arguments
+
+
 def block_spec(plan: Plan, operand: Operand) -> str:
     """``pl.BlockSpec(block shape, index map)``"""
     if operand.memory_space == "SMEM":
         return "pl.BlockSpec(memory_space=pltpu.SMEM)"
-    shape, index = [], []
+    if operand.memory_space == "ANY":
+        return "pl.BlockSpec(memory_space=pl.ANY)"
+    shape = []
     for name in operand.view:
-        axis = plan.axes[name] if name is not None else None
-        squeezed = axis is not None and axis.squeezed
-        shape.append("None" if squeezed else axis.block if axis is not None else "1")
-        index.append("0" if axis is None or axis.grid is None else axis.step)
-    arguments = [plan.axes[name].step for name in plan.grid]
-    if prefetched(plan):
-        arguments.append("*_")
-    indices = shape_text(index)
-    return f"pl.BlockSpec({shape_text(shape)}, lambda {', '.join(arguments)}: {indices})"
+        single = name is not None and (name not in operand.layout or plan.axes[name].squeezed)
+        shape.append("None" if single else plan.axes[name].block if name is not None else "1")
+    index = _named_indices(plan).get(operand.index)
+    if index is None:
+        printer = IndexPrinter(plan)
+        blocks = shape_text([printer.text(block) for block in operand.index])
+        index = f"lambda {', '.join(_index_arguments(plan, printer))}: {blocks}"
+    return f"pl.BlockSpec({shape_text(shape)}, {index})"
+
+
+class IndexPrinter(Printer):
+    """Prints index maps, in which the blocks that are fetched have names."""
+
+    def block(self, axis: str) -> str:
+        """The variable that holds the block of an axis to fetch."""
+        return unused(f"{axis}_block", set(names_of(self.plan)))
+
+    def expr(self, expr: Expr) -> Text:
+        """The source of an expression and its precedence."""
+        if isinstance(expr, Walked):
+            return self.block(expr.axis), ATOM
+        return super().expr(expr)
 
 
 def prefetched(plan: Plan) -> list[Operand]:
@@ -217,6 +285,17 @@ def in_order(plan: Plan) -> list[Operand]:
     """Inputs as the kernel takes them: prefetched scalars first."""
     first = prefetched(plan)
     return [*first, *(operand for operand in plan.of_kind("input") if operand not in first)]
+
+
+def aliases(plan: Plan) -> str:
+    """Which inputs' buffers outputs take, by their positions."""
+    inputs = [operand.name for operand in in_order(plan)]
+    pairs = [
+        f"{inputs.index(operand.alias)}: {i}"
+        for i, operand in enumerate(plan.of_kind("output"))
+        if operand.alias is not None
+    ]
+    return f"{{{', '.join(pairs)}}}" if pairs else ""
 
 
 def scratch_shape(plan: Plan, operand: Operand) -> str:

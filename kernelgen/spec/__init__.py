@@ -1,5 +1,13 @@
 """What a person may write: keys, types, names and defaults, and nothing about hardware."""
 
-from kernelgen.spec.models import SUPPORTED_DTYPES, TARGETS, KernelSpec, Operand
+from kernelgen.spec.models import (
+    SUPPORTED_DTYPES,
+    TARGETS,
+    Input,
+    KernelSpec,
+    MemorySpace,
+    Operand,
+    Output,
+)
 
-__all__ = ["SUPPORTED_DTYPES", "TARGETS", "KernelSpec", "Operand"]
+__all__ = ["SUPPORTED_DTYPES", "TARGETS", "Input", "KernelSpec", "MemorySpace", "Operand", "Output"]
