@@ -373,6 +373,27 @@ def test_a_scan_hands_on_the_state_at_the_last_position_in_bounds() -> None:
     assert_means(SCAN, arrays, o=every, end=end)
 
 
+@pytest.mark.parametrize("tile", [None, 4], ids=["whole", "in tiles"])
+def test_the_last_position_is_the_last_one_in_bounds(tile: int | None) -> None:
+    t = {"start": "2", "stop": "lengths[b]", **({"tile": tile} if tile else {})}
+    data = kernel(
+        axes={**SCAN["axes"], "t": t},
+        grid="b n t" if tile else "b n",
+        inputs={**LENGTHS, "x": f"b n t|{F}"},
+        outputs={"o": f"b n|{F}"},
+        body={"step": "o = last(x, t)"},
+    )
+    if tile:
+        data |= {"reduction": ["t"], "body": {"step": "state = last(x, t)", "finish": "o = state"}}
+        data["scratch"] = {"state": {"axes": ["b", "n"], "dtype": F}}
+    arrays = drawn(made(data)[0], lengths=LENGTH_VALUES)
+    wanted = np.zeros((SIZES["b"], SIZES["n"]))
+    for b, n in enumerate(LENGTH_VALUES):
+        if n > 2:
+            wanted[b] = arrays["x"][b, :, min(n, SIZES["t"]) - 1]
+    assert_means(data, arrays, o=wanted)
+
+
 # Numbers that spoil what they meet
 
 
