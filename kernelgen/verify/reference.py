@@ -46,6 +46,7 @@ from kernelgen.language.program import (
 )
 from kernelgen.spec import KernelSpec
 from kernelgen.verify import apply
+from kernelgen.verify.outputs import finished
 from kernelgen.verify.region import Named, Region, Sizes, Window, extents
 from kernelgen.verify.region import extent as extent_of
 from kernelgen.verify.values import (
@@ -57,6 +58,7 @@ from kernelgen.verify.values import (
     convert,
     exactly,
     kind,
+    parts_of,
     read,
     stored,
 )
@@ -202,13 +204,13 @@ class _Run:
         self.window = {axis: slice(0, tile) for axis, tile in self.tiles.items()}
         self.run(self.program.finish)
         self.window = {}
-        return {name: self.output(name) for name in self.spec.outputs}
+        return {name: finished(self.region, name, self.results[name]) for name in self.results}
 
     @property
     def region(self) -> Region:
         return Region(self.spec, self.domain, self.sizes, self.inputs, self.window)
 
-    # Rows and positions that are not computed
+    # Rows that have nothing in bounds
 
     def keep_idle_rows(self, before: Mapping[str, Bounded]) -> None:
         """A step leaves the scratch of rows that have nothing in bounds in it as it was."""
@@ -232,66 +234,6 @@ class _Run:
         applied = [value for value in values if isinstance(value, Apply)]
         removed = [axis for value in applied for axis in value.axes]
         return list(dict.fromkeys((*self.spec.reduction, *removed)))
-
-    def output(self, name: str) -> Bounded:
-        """An output as an array, from its value along the axes that it has in the body."""
-        output, seen = self.spec.outputs[name], self.domain.seen[name]
-        value = self.without_idle_rows(self.results[name])
-        inside = self.region.inside(
-            [axis for axis in seen if {*self.domain.axes_of_bounds((axis,))} <= {*seen}]
-        )
-        if output.index:
-            return self.scattered(name, value, inside)
-        rest: Bounded | float = 0
-        if output.alias is not None:
-            rest = read(seen, output.dtype, np.asarray(self.inputs[output.alias]))
-        elif output.outside == "unspecified":
-            rest = anything(seen, output.dtype, value.center.shape)
-        if inside is not None:
-            value = chosen(inside.axes, inside.data, value, rest)
-        return arranged(value, output.axes)
-
-    def without_idle_rows(self, value: Bounded) -> Bounded:
-        """The value with 0 where an axis that it does not have has nothing in bounds."""
-        for axis, bounds in self.domain.bounds.items():
-            if axis in value.axes or not {*bounds.axes} <= {*value.axes}:
-                continue
-            inside = self.region.inside((axis,))
-            assert inside is not None
-            rows = inside.any_along((axis,))
-            value = chosen(rows.axes, rows.data, value, 0)
-        return value
-
-    def scattered(self, name: str, value: Bounded, inside: Named | None) -> Bounded:
-        """An output of which an index chooses the blocks; of two writes, the later step's stays."""
-        output, seen = self.spec.outputs[name], self.domain.seen[name]
-        shape = [self.sizes[axis] for axis in output.axes]
-        if output.alias is None:
-            array = anything(output.axes, output.dtype, shape)
-        else:
-            array = read(output.axes, output.dtype, np.asarray(self.inputs[output.alias]))
-        order = tuple(sorted(seen, key=self.walked))
-        places = [Named(seen, place).along(order).ravel() for place in self.region.where(name)]
-        written = np.ones(value.center.shape, np.bool_)
-        if inside is not None:
-            written &= inside.along(seen)
-        picked = np.flatnonzero(Named(seen, written).along(order).ravel())
-        if 0 in shape:
-            return array
-        flat = np.ravel_multi_index([place[picked] for place in places], shape)
-        target, latest = np.unique(flat[::-1], return_index=True)
-        source = picked[::-1][latest]
-        value = arranged(value, order)
-        parts = []
-        for old, new in zip(_parts(array), _parts(value), strict=True):
-            part = old.flatten()
-            part[target] = new.ravel()[source]
-            parts.append(part.reshape(shape))
-        return Bounded(output.axes, output.dtype, *parts)
-
-    def walked(self, axis: str) -> int:
-        """Where an axis stands in the grid; behind it, if it does not."""
-        return self.spec.grid.index(axis) if axis in self.spec.grid else len(self.spec.grid)
 
     def windows(self) -> Iterator[Window]:
         order = [axis for axis in self.spec.grid if axis in self.tiles]
@@ -430,7 +372,7 @@ class _Run:
         dim = every.index(axis)
         shape = [1 if a == axis else self.extent(a) for a in every]
         parts = []
-        for part in _parts(arranged(value, every)):
+        for part in parts_of(arranged(value, every)):
             full = np.broadcast_to(part, [*shape[:dim], len(positions), *shape[dim + 1 :]])
             parts.append(np.take_along_axis(full, np.broadcast_to(last, shape), dim).squeeze(dim))
         return Bounded(tuple(a for a in every if a != axis), value.dtype, *parts)
@@ -442,12 +384,8 @@ class _Run:
         return Bounded(position.axes, position.dtype, *parts)
 
 
-def _parts(value: Bounded) -> tuple[Array, Array, Array]:
-    return value.center, value.lo, value.hi
-
-
 def _taken(value: Bounded, place: tuple[slice, ...]) -> Bounded:
-    parts = (part[place] for part in _parts(value))
+    parts = (part[place] for part in parts_of(value))
     return Bounded(value.axes, value.dtype, *parts)
 
 
@@ -455,7 +393,7 @@ def _written(buffer: Bounded, value: Bounded, place: tuple[slice, ...]) -> Bound
     """The buffer with ``value``, broadcast along the axes it lacks, at ``place``."""
     value = arranged(value, buffer.axes)
     parts = []
-    for old, new in zip(_parts(buffer), _parts(value), strict=True):
+    for old, new in zip(parts_of(buffer), parts_of(value), strict=True):
         part = old.copy()
         part[place] = new
         parts.append(part)

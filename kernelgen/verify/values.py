@@ -228,11 +228,16 @@ def _span(axes: tuple[str, ...], dtype: str, parts: list[Array], unknown: Array)
     return Bounded(axes, dtype, center, lo, hi)
 
 
+def parts_of(value: Bounded) -> tuple[Array, Array, Array]:
+    """What the value is, and the smallest and the largest number that it may be."""
+    return value.center, value.lo, value.hi
+
+
 def arranged(value: Bounded, axes: tuple[str, ...]) -> Bounded:
     """The value with its dimensions in the order of ``axes``, 1 for those it does not have."""
     if value.axes == axes:
         return value
-    parts = (dimensions(part, value.axes, axes) for part in (value.center, value.lo, value.hi))
+    parts = (dimensions(part, value.axes, axes) for part in parts_of(value))
     return Bounded(axes, value.dtype, *parts)
 
 
@@ -256,13 +261,9 @@ def chosen(axes: tuple[str, ...], condition: Array, value: Bounded, other: Any) 
     every = tuple(dict.fromkeys((*value.axes, *axes)))
     holds = dimensions(condition, axes, every)
     value = arranged(value, every)
-    others = [other] * 3
-    if isinstance(other, Bounded):
-        other = arranged(other, every)
-        others = [other.center, other.lo, other.hi]
-    parts = (value.center, value.lo, value.hi)
-    chosen = (np.where(holds, part, o) for part, o in zip(parts, others, strict=True))
-    return Bounded(every, value.dtype, *chosen)
+    others = parts_of(arranged(other, every)) if isinstance(other, Bounded) else (other,) * 3
+    pairs = zip(parts_of(value), others, strict=True)
+    return Bounded(every, value.dtype, *(np.where(holds, part, rest) for part, rest in pairs))
 
 
 def anything(axes: tuple[str, ...], dtype: str, shape: Sequence[int]) -> Bounded:
