@@ -106,7 +106,7 @@ def generated(spec: KernelSpec) -> list[Case]:
         for i, axis in enumerate(spec.axes)
         if spec.axes[axis].tile is None
     }
-    steps = {axis: 4 if axis in spec.reduction else 2 for axis in spec.axes}
+    steps = {axis: 4 if axis in (*spec.reduction, *_scalar_axes(spec)) else 2 for axis in spec.axes}
     return [
         case("one tile", tile | whole),
         case("a tile less one", {a: max(1, t - 1) for a, t in tile.items()} | whole),
@@ -116,6 +116,12 @@ def generated(spec: KernelSpec) -> list[Case]:
         case("less than a tile", {a: 3 + i % 4 for i, a in enumerate(spec.axes)}),
         case("one position", dict.fromkeys(spec.axes, 1)),
     ]
+
+
+def _scalar_axes(spec: KernelSpec) -> set[str]:
+    """Axes along which there are scalars: several of them, so that lengths differ."""
+    scalars = [operand for operand in spec.inputs.values() if operand.memory_space == "SMEM"]
+    return {axis for operand in scalars for axis in operand.axes}
 
 
 def _picked(spec: KernelSpec) -> set[str]:

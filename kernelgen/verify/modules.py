@@ -19,12 +19,13 @@ Interpreter = Literal["hlo", "tpu", "tpu eager"]
 of a TPU, with copies done when they are waited for, or (``eager``) as soon as they are started."""
 
 
-XLA_FLAGS = "--xla_disable_hlo_passes=algsimp --xla_cpu_enable_fast_min_max=false"
+XLA_FLAGS = "--xla_disable_hlo_passes=algsimp,constant_folding --xla_cpu_enable_fast_min_max=false"
 """What keeps XLA on a CPU to the kernel as written, as the TPU's compiler does.
 
 Its algebraic simplifier makes selects of masks by multiplication, which hides the NaN that they
-let through, and quotients of products, which overflow where the kernel does not. The variable has
-to be set before jax starts.
+let through, and quotients of products, which overflow where the kernel does not. Without it, a
+conditional that is folded to a constant ends the process (jax 0.10), so that nothing is folded. The
+variable has to be set before jax starts.
 """
 
 
