@@ -274,6 +274,8 @@ class Expressions:
         self.check_constant(operation, args, span)
         if operation.name == "negative" and isinstance(args[0], Constant):
             return Constant(-args[0].value, args[0].type, span)
+        if operation.name in ("minimum", "maximum") and set(wanted) <= {"int32", WEAK_INT}:
+            return combined(operation.name, args, span)
         gone = axes if operation.kind in ("reduction", "contraction", "select") else ()
         along = self.scope.domain.axes_of_bounds(axes)
         along = tuple(axis for axis in along if axis not in gone)
@@ -357,6 +359,13 @@ class Expressions:
                 for a in self.scope.domain.axes_of_bounds((axis,))
                 if self.scope.spec.axes[a].tile != 1
             ]
+            if operation.kind == "shift" and axis in self.scope.domain.bounds:
+                raise self.scope.fail(
+                    "KG218",
+                    f"{spelling(operation)} along {axis} moves positions into its bounds",
+                    span,
+                    f"choose what counts by position, as in where(index({axis}) < ..., x, 0)",
+                )
             if operation.kind == "select" and varying:
                 raise self.scope.fail(
                     "KG218",

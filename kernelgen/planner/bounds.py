@@ -81,7 +81,10 @@ def extremes(value: Value, axes: Axes) -> Range:
             at = axes[axis]
             if at.squeezed:
                 return _single(ir.Step(axis))
-            return Range(first_position(at), operation("subtract", end_position(at), Literal(1)))
+            end = end_position(at)
+            if at.tile is not None:
+                end = operation("minimum", end, ir.Extent(axis))
+            return Range(first_position(at), operation("subtract", end, Literal(1)))
         case Apply():
             return _applied(value, axes)
     raise AssertionError(value)
@@ -127,6 +130,10 @@ def _combined(name: str, x: Expr, y: Expr, static: bool) -> Expr:
         sign = 1 if name == "add" else -1
         base, number = _with_number(x)
         return _sum(base, number + sign * int(y.value))
+    match name, x, y:
+        case "minimum", ir.Call(operation=made, args=(inner, ir.Extent() as size)), ir.Extent():
+            if made.name == "minimum" and size != y:  # the smaller size is known in the trace
+                return operation("minimum", inner, operation("minimum", size, y, static=True))
     return operation(name, x, y, static=static)
 
 

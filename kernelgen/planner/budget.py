@@ -9,7 +9,7 @@ from kernelgen.diagnostics import Diagnostic, listing
 from kernelgen.language.dtypes import DTYPES
 from kernelgen.planner.intermediates import peak_bytes
 from kernelgen.planner.ir import Layout
-from kernelgen.planner.model import Axis, Buffer, Memory, Operand, Phases
+from kernelgen.planner.model import Axis, Buffer, Copy, Memory, Operand, Phases
 from kernelgen.planner.targets import MIB, TARGETS
 from kernelgen.spec import KernelSpec
 
@@ -63,16 +63,22 @@ def padded_bytes(shape: tuple[int, ...], dtype: str) -> int:
 
 
 def vmem_map(
-    spec: KernelSpec, phases: Phases, axes: dict[str, Axis], operands: dict[str, Operand]
+    spec: KernelSpec,
+    phases: Phases,
+    axes: dict[str, Axis],
+    operands: dict[str, Operand],
+    copied: tuple[Copy, ...],
 ) -> tuple[Buffer, ...]:
-    """Every buffer in VMEM: pipelined blocks twice, scratch once, and intermediates."""
+    """Every buffer in VMEM: pipelined blocks twice, copied ones as often as they have buffers,
+    scratch once, and intermediates."""
     extents = sizes(spec)
+    depths = {copy.name: copy.buffers for copy in copied}
     buffers = []
     for operand in operands.values():
-        if operand.memory_space != "VMEM" or not operand.layout:
+        if not (operand.memory_space == "VMEM" or operand.name in depths) or not operand.layout:
             continue
         shape = block_shape(operand.layout, axes, extents)
-        copies = 1 if operand.kind == "scratch" else 2
+        copies = 1 if operand.kind == "scratch" else depths.get(operand.name, 2)
         size = padded_bytes(shape, operand.dtype)
         buffers.append(Buffer(operand.name, shape, operand.dtype, copies, copies * size))
     temporary = _intermediates(phases, axes, extents)

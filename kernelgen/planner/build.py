@@ -28,6 +28,14 @@ from kernelgen.planner.budget import (
     vmem_map,
 )
 from kernelgen.planner.context import Context, Lowered
+from kernelgen.planner.copies import (
+    check_buffers,
+    copied,
+    loop,
+    looped_axis,
+    plan_copies,
+    plan_units,
+)
 from kernelgen.planner.cost import cost
 from kernelgen.planner.ir import Bind, Expr, Literal, Statement, Store, locals_of
 from kernelgen.planner.legality import (
@@ -73,6 +81,7 @@ def build(spec: KernelSpec, targets: tuple[str, ...] | None = None) -> Plan:
     try:
         program = check(spec)
         findings += check_outputs(spec, program)
+        findings += check_buffers(spec, program)
         findings += check_accumulators(spec, program)
         findings += check_dots(program, chosen)
     except KernelgenError as error:
@@ -83,18 +92,20 @@ def build(spec: KernelSpec, targets: tuple[str, ...] | None = None) -> Plan:
 
 
 def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> Plan:
-    axes = plan_axes(spec, program)
-    grid = tuple(spec.grid)
+    looped, names = looped_axis(spec, program), copied(spec, program)
+    grid = tuple(axis for axis in spec.grid if axis != looped)
+    axes = plan_axes(spec, program, grid)
     walks = {name: walk(bounds, axes) for name, bounds in program.domain.bounds.items()}
     named = blocks(walks, axes, grid)
-    operands = plan_operands(spec, program, axes, named)
+    operands = plan_operands(spec, program, axes, named, names)
+    copies = plan_copies(spec, operands, axes, grid, names, looped)
     findings = check_blocks(spec, operands)
-    phases, uncut, unlowered = _lower(spec, program, axes, walks, operands)
-    buffers = vmem_map(spec, phases, axes, operands)
+    phases, uncut, masked, unlowered = _lower(spec, program, axes, walks, operands)
+    buffers = vmem_map(spec, phases, axes, operands, copies)
     smem = smem_bytes(spec, operands)
 
     def needed(tried: dict[str, Axis]) -> int:
-        return needed_bytes(vmem_map(spec, phases, tried, operands))
+        return needed_bytes(vmem_map(spec, phases, tried, operands, copies))
 
     def smaller(room: int) -> str:
         return smaller_tiles(axes, sizes(spec), needed, room)
@@ -107,12 +118,17 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
         spec=spec,
         program=program,
         axes=axes,
+        walked=tuple(spec.grid),
         grid=grid,
+        copies=copies,
+        loop=loop(spec, axes, walks, grid, copies, looped),
         operands=operands,
+        units=plan_units(operands, axes, names),
         walks=walks,
         blocks=named,
         computed=_computed(spec, walks),
         phases=phases,
+        masked=masked,
         outside=_outside(spec, program, walks),
         uncut=uncut,
         empty=_empty(program, axes, operands),
@@ -129,7 +145,7 @@ def _lower(
     axes: dict[str, Axis],
     walks: dict[str, Walk],
     operands: dict[str, Operand],
-) -> tuple[Phases, frozenset[str], list[Diagnostic]]:
+) -> tuple[Phases, frozenset[str], frozenset[str], list[Diagnostic]]:
     outputs = [operand for operand in operands.values() if operand.kind == "output"]
     context = Context(
         axes=axes,
@@ -146,13 +162,15 @@ def _lower(
     )
     findings: list[Diagnostic] = []
     uncut: set[str] = set()
+    masked: set[str] = set()
     lowered = {}
     for phase, statements in _statements(program, axes, context.taken).items():
         lowering = Lowering(replace(context, phase=phase), statements)
         lowered[phase] = lowering.run()
         findings += lowering.findings
         uncut |= lowering.uncut
-    return Phases(**lowered), frozenset(uncut), findings
+        masked |= lowering.masks.masked
+    return Phases(**lowered), frozenset(uncut), frozenset(masked), findings
 
 
 def _statements(

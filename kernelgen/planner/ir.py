@@ -257,6 +257,12 @@ def locals_of(statement: Statement) -> set[str]:
     return locals_in(statement.value)
 
 
+def steps_in(expr: Expr) -> set[str]:
+    """The axes of which an expression reads the grid position."""
+    own = {expr.axis} if isinstance(expr, Step | Positions) else set()
+    return own.union(*(steps_in(part) for part in parts(expr)))
+
+
 def locals_in(expr: Expr) -> set[str]:
     """The Python variables that an expression reads."""
     names: set[str] = set()

@@ -43,11 +43,11 @@ def check_memory_spaces(spec: KernelSpec) -> list[Diagnostic]:
             where: Pointer = (section, name)
             if operand.memory_space == "SMEM":
                 findings.extend(_check_smem(spec, section, name))
-            elif operand.memory_space == "ANY":
+            elif operand.memory_space == "ANY" and section == "scratch":
                 findings.append(
                     Diagnostic(
                         "KG410",
-                        f"{name} is in ANY, where the grid pipeline does not stage blocks",
+                        f"scratch buffer {name} is in ANY: there is no array to copy it from",
                         'place it in "VMEM"',
                         (*where, "memory_space"),
                     )
@@ -56,7 +56,7 @@ def check_memory_spaces(spec: KernelSpec) -> list[Diagnostic]:
                 findings.append(
                     Diagnostic(
                         "KG409",
-                        f"{name} has no axes: it is a scalar, in VMEM",
+                        f"{name} has no axes: it is a scalar, in {operand.memory_space}",
                         'write "memory_space": "SMEM"',
                         (*where, "axes"),
                     )
@@ -146,7 +146,7 @@ def check_blocks(spec: KernelSpec, operands: dict[str, Operand]) -> list[Diagnos
     """Blocks whose last two dimensions are neither tiles of the hardware nor whole."""
     findings: list[Diagnostic] = []
     for operand in operands.values():
-        if operand.memory_space != "VMEM" or not operand.axes:
+        if operand.memory_space == "SMEM" or not operand.layout:
             continue
         findings.extend(_check_squeezed(spec, operand))
         for position, unit, what in ((-1, LANES, "lanes"), (-2, SUBLANES, "sublanes")):

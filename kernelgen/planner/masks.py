@@ -24,7 +24,8 @@ class Masks:
     """Masks the variables of one phase.
 
     ``name`` gives a value a variable of its own, and returns how to read it; ``lower`` lowers a
-    value in the frame of a layout.
+    value in the frame of a layout. ``masked`` collects the axes of which the bounds mask some
+    steps of the phase.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Masks:
         self.context = blocks.context
         self.name = name
         self.lower = lower
+        self.masked: set[str] = set()
         self.insides: dict[tuple[str, Layout], str] = {}
 
     def masked_axes(self, value: Value) -> list[str]:
@@ -119,6 +121,7 @@ class Masks:
         masked = ir.Inside(Local(name), condition, fill, lowered.dtype, along_lanes)
         bind = Bind(name, masked, lowered.layout, lowered.dtype)
         self.place(name, axis, (*made, bind))
+        variable.scanned -= {axis}
         if exact:
             variable.fills[axis] = fill
         else:
@@ -131,6 +134,7 @@ class Masks:
             self.blocks.lines.extend(binds)
             return
         key = None if bounded else axis
+        self.masked |= {axis} if bounded else set()
         fills = self.blocks.variables[name].fills
         first = axis not in fills or fills[axis] is None
         lines = self.blocks.lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from kernelgen.language.program import Program
-from kernelgen.planner.ir import Bind, Expr, Layout, Statement, Tail
+from kernelgen.planner.ir import Bind, Expr, Layout, Statement
 from kernelgen.records import record
 from kernelgen.spec import KernelSpec
 
@@ -111,6 +111,50 @@ class Operand:
 
 
 @record
+class Copy:
+    """An operand that the kernel copies between memories itself.
+
+    Attributes:
+        name: The operand.
+        buffer: The Python name of its blocks in VMEM.
+        semaphore: The Python name of what signals that a copy is done.
+        tile: The Python name of the block that a step of the loop sees.
+        writes: Whether blocks are copied to the array.
+        looped: Whether its block moves with the axis that the kernel loops over.
+        buffers: How many blocks there are in VMEM.
+        places: For each dimension of the array: a position, the axis of a tile, or None for all.
+        once: Reduction axes along which its block stays: it is copied at their first step.
+    """
+
+    name: str
+    buffer: str
+    semaphore: str
+    tile: str
+    writes: bool
+    looped: bool
+    buffers: int
+    places: tuple[Expr | str | None, ...]
+    once: tuple[str, ...]
+
+
+@record
+class Loop:
+    """The innermost axis of the grid as a loop inside the kernel.
+
+    Attributes:
+        axis: The axis.
+        first: Its first block.
+        end: One past its last block.
+        fills: Whether the loop also visits blocks out of bounds, to write zeros.
+    """
+
+    axis: str
+    first: Expr
+    end: Expr
+    fills: bool
+
+
+@record
 class Phases:
     """The lowered body."""
 
@@ -156,12 +200,17 @@ class Plan:
         spec: What it was planned from.
         program: The typed body.
         axes: Every axis, in the order of the spec.
-        grid: The grid's axes, outermost first.
+        walked: The axes that are walked block by block, outermost first.
+        grid: Those of them that the grid walks; the others are looped over in the kernel.
+        copies: Operands that the kernel copies itself.
+        loop: The loop inside the kernel, if there is one.
         operands: Inputs, outputs and scratch buffers, in the order of the spec.
+        units: For arrays that the kernel copies: by tiled axis, the multiple that its size must be.
         walks: For axes with bounds, what they mean for the steps.
         blocks: For grid axes of which inputs do not name the block that is walked: which they name.
         computed: Whether init and finish run in a step; None where they always do.
         phases: The lowered body.
+        masked: Axes of which the bounds mask some steps, but not all.
         outside: What a step out of bounds does.
         uncut: Axes whose tile stays as it is where the axis has one position only.
         empty: Stores that make the outputs of a call that has an axis without positions; None
@@ -175,12 +224,17 @@ class Plan:
     spec: KernelSpec
     program: Program
     axes: dict[str, Axis]
+    walked: tuple[str, ...]
     grid: tuple[str, ...]
+    copies: tuple[Copy, ...]
+    loop: Loop | None
     operands: dict[str, Operand]
+    units: dict[str, dict[str, int]]
     walks: dict[str, Walk]
     blocks: dict[str, Expr]
     computed: Expr | None
     phases: Phases
+    masked: frozenset[str]
     outside: tuple[Statement, ...]
     uncut: frozenset[str]
     empty: tuple[Statement, ...] | None
@@ -192,11 +246,6 @@ class Plan:
     def of_kind(self, kind: str) -> tuple[Operand, ...]:
         """The inputs, outputs or scratch buffers, in order."""
         return tuple(operand for operand in self.operands.values() if operand.kind == kind)
-
-    @property
-    def masked(self) -> bool:
-        """Whether some steps need masks that others do not."""
-        return any(isinstance(line, Tail) and line.axis is None for line in self.phases.step)
 
     @property
     def reduction(self) -> tuple[str, ...]:

@@ -119,8 +119,11 @@ def check_outputs(spec: KernelSpec, program: Program) -> list[Diagnostic]:
     return findings
 
 
-def plan_axes(spec: KernelSpec, program: Program) -> dict[str, Axis]:
-    """Every axis with its role and the names that stand for it in the kernel."""
+def plan_axes(spec: KernelSpec, program: Program, grid: tuple[str, ...]) -> dict[str, Axis]:
+    """Every axis with its role and the names that stand for it in the kernel.
+
+    ``grid`` holds the axes that are not looped over inside the kernel.
+    """
     taken = {*spec.axes, *declared(spec), spec.name, *_locals(program)}
     axes = {}
     revisited = _revisited(spec)
@@ -128,9 +131,9 @@ def plan_axes(spec: KernelSpec, program: Program) -> dict[str, Axis]:
         role: Role = "whole" if axis.tile is None else "parallel"
         if name in spec.reduction or name in revisited:
             role = "arbitrary"
-        grid = spec.grid.index(name) if name in spec.grid else None
+        place = grid.index(name) if name in grid else None
         own = [unused(f"{name}_{part}", taken) for part in ("i", "left", "skip", "start", "stop")]
-        axes[name] = Axis(name, axis.tile, role, grid, *own)
+        axes[name] = Axis(name, axis.tile, role, place, *own)
     return axes
 
 
@@ -157,14 +160,23 @@ def _locals(program: Program) -> set[str]:
 
 
 def plan_operands(
-    spec: KernelSpec, program: Program, axes: dict[str, Axis], blocks: dict[str, Expr]
+    spec: KernelSpec,
+    program: Program,
+    axes: dict[str, Axis],
+    blocks: dict[str, Expr],
+    copies: frozenset[str],
 ) -> dict[str, Operand]:
-    """Every operand with its layout in the kernel and its view in the wrapper."""
+    """Every operand with its layout in the kernel and its view in the wrapper.
+
+    ``blocks`` says which block of an axis inputs name, ``copies`` which operands the kernel copies.
+    """
     squeezed = frozenset(name for name, axis in axes.items() if axis.squeezed)
     seen = {name: tuple(operand.axes) for name, operand in spec.scratch.items()}
     seen |= program.domain.seen
     spaces = _memory_spaces(spec, program)
-    in_vmem = {name: seen[name] for name, space in spaces.items() if space == "VMEM"}
+    in_vmem = {
+        name: seen[name] for name, space in spaces.items() if space == "VMEM" or name in copies
+    }
     layouts = Layouts(in_vmem, squeezed).solve(program)
     views = {
         name: _view(name, operand, program, squeezed, layouts.get(name, ()))
@@ -178,14 +190,14 @@ def plan_operands(
         kind = section.removesuffix("s") if section != "scratch" else section
         for name, operand in members.items():
             index = program.domain.indices.get(name, {})
-            walked = blocks if _follows_bounds(operand) else {}
+            walked = blocks if _follows_bounds(operand) and name not in copies else {}
             operands[name] = Operand(
                 name,
                 kind,  # type: ignore[arg-type]
                 tuple(operand.axes),
                 seen[name],
                 operand.dtype,
-                spaces[name],
+                "ANY" if name in copies else spaces[name],
                 layouts.get(name, ()),
                 views[name],
                 tuple(_block(axis, axes, index, walked) for axis in views[name]),
@@ -232,7 +244,7 @@ def _block(
     """The block along one dimension of a view that a step names."""
     if axis in index:
         return replaced(extremes(index[axis], axes).low, blocks)
-    if axis is None or axes[axis].grid is None:
+    if axis is None or axes[axis].tile is None:
         return Literal(0)
     return replaced(Step(axis), blocks)
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 
 from kernelgen.planner.bounds import both
 from kernelgen.planner.budget import sizes
-from kernelgen.planner.ir import Bind, locals_in, locals_of
+from kernelgen.planner.ir import Bind, Expr, locals_in, locals_of, steps_in
 from kernelgen.planner.model import Axis, Operand, Plan
 from kernelgen.planner.names import names_of, unused
 from kernelgen.planner.targets import MIB
 from kernelgen.records import record
 from kernelgen.renderer import wrapper
-from kernelgen.renderer.printer import Printer, shape_text
-from kernelgen.renderer.wrapper import WIDTH
+from kernelgen.renderer.copying import Copying, LoopText
+from kernelgen.renderer.printer import WIDTH, Printer, shape_text
 
 
 @record
@@ -35,8 +36,10 @@ class Kernel:
     preamble: tuple[str, ...]
     first: str
     last: str
-    is_bounded: bool
     is_masked: bool
+    runs: tuple[tuple[str, bool], ...]
+    loads: tuple[str, ...]
+    loop: LoopText | None
     names: Names
     init: tuple[str, ...]
     step: tuple[str, ...]
@@ -119,7 +122,7 @@ def _residency(plan: Plan, operand: Operand) -> str:
     if operand.kind == "scratch" or operand.memory_space == "SMEM":
         return operand.memory_space
     resident: list[str] = []
-    for axis in reversed(plan.grid):
+    for axis in reversed(plan.walked):
         if axis in operand.seen:
             break
         resident.insert(0, axis)
@@ -131,6 +134,8 @@ def _residency(plan: Plan, operand: Operand) -> str:
 def _walk(plan: Plan) -> str:
     """The grid walk and the memory it takes, in two sentences."""
     grid = f"Grid ({', '.join(plan.grid)})"
+    if plan.loop is not None:
+        grid += f", then a loop over {plan.loop.axis} that copies its blocks"
     order = f", {', '.join(plan.reduction)} walked in order" if plan.reduction else ""
     order += "".join(f"; {_bounded(plan, name)}" for name in plan.walks)
     extents = sizes(plan.spec)
@@ -153,47 +158,84 @@ def kernel(plan: Plan) -> Kernel:
     phases = plan.phases
     taken = set(names_of(plan))
     names = Names(*(unused(name, taken) for name in ("live", "whole", "masked", "step")))
-    guards = []
-    if plan.walks:
-        guards = [f"{names.live} = {printer.text(both([w.live for w in plan.walks.values()]))}"]
-    if plan.masked:
-        guards += [f"{names.whole} = {printer.text(both([w.whole for w in plan.walks.values()]))}"]
+    copying = Copying(plan, printer)
+    conditions = _conditions(plan)
+    live = printer.text(both(conditions)) if conditions else ""
+    whole = printer.text(both(_wholes(plan))) if plan.masked else ""
+    guards = [f"{names.live} = {live}"] if conditions else []
+    guards += [f"{names.whole} = {whole}"] if plan.masked else []
     init, step, finish, outside = (
         tuple(printer.statements(statements))
         for statements in (phases.init, phases.step, phases.finish, plan.outside)
     )
-    ends = printer.statements(_used_ends(plan))
+    finish = (*finish, *copying.stores())
+    loads = tuple(copying.loads())
+    blocks = copying.ends()
+    loop = copying.text(live)
+    ends = _used_ends(plan)
+    inner = tuple(end for end in ends if plan.loop and plan.loop.axis in steps_in(end.value))
+    ends_before = printer.statements(tuple(end for end in ends if end not in inner))
     first = last = ""
-    if phases.init or phases.finish:
-        first = _guard(plan, printer, "first", names.live)
-        last = _guard(plan, printer, "last", names.live)
+    if phases.init or finish:
+        known = names.live if plan.loop is None else ""
+        first = _guard(plan, printer, "first", known)
+        last = _guard(plan, printer, "last", known)
     steps = _program_ids([plan.axes[name] for name in plan.grid if name in printer.steps])
+    if loop is not None:
+        in_loop = (*printer.statements(inner), *guards)
+        loop = replace(loop, before=(*loop.before, *in_loop))
+        guards = []
     refs = [_parameter(operand) for operand in (*wrapper.in_order(plan), *plan.of_kind("output"))]
     refs += [operand.ref for operand in plan.of_kind("scratch")]
+    refs += [copy.buffer for copy in plan.copies] + [copy.semaphore for copy in plan.copies]
     statics = _ordered(plan, printer.statics)
     name = f"_{plan.spec.name}_kernel"
     bound = ", ".join([name, *(f"{static}={static}" for static in statics)])
     return Kernel(
         name=name,
         arguments=", ".join([*refs, *(["*", *statics] if statics else [])]),
-        preamble=(*steps, *ends, *guards),
+        preamble=(*steps, *ends_before, *blocks, *guards),
         first=first,
         last=last,
-        is_bounded=bool(plan.walks),
-        is_masked=plan.masked,
+        is_masked=bool(plan.masked),
+        runs=_runs(plan, names, bool(conditions)),
+        loads=loads,
+        loop=loop,
         names=names,
         init=init,
         step=step,
         finish=finish,
-        outside=outside,
+        outside=outside if conditions else (),
         helpers=tuple(helper.lstrip("_") for helper in printer.helpers),
         bound=f"functools.partial({bound})" if statics else name,
     )
 
 
+def _conditions(plan: Plan) -> list[Expr]:
+    """What has to hold for a step to do work, apart from what its loop ensures."""
+    if plan.loop is None or plan.loop.fills:
+        return [walk.live for walk in plan.walks.values()]
+    ensured = (*plan.grid, plan.loop.axis)
+    return [walk.live for name, walk in plan.walks.items() if name not in ensured]
+
+
+def _wholes(plan: Plan) -> list[Expr]:
+    """What has to hold for a step to need no masks."""
+    return [plan.walks[name].whole for name in plan.walks if name in plan.masked]
+
+
+def _runs(plan: Plan, names: Names, is_guarded: bool) -> tuple[tuple[str, bool], ...]:
+    """On which conditions the step runs, and whether with masks."""
+    live = [names.live] if is_guarded else []
+    if plan.masked:
+        unmasked, masked = [*live, names.whole], [*live, f"~{names.whole}"]
+        return ((" & ".join(unmasked), False), (" & ".join(masked), True))
+    return ((names.live, False),) if is_guarded else ()
+
+
 def _parameter(operand: Operand) -> str:
     """The kernel's argument for an operand; an input that is only updated is not used."""
-    is_unread = operand.kind == "input" and operand.memory_space == "ANY"
+    is_unread = operand.kind == "input" and operand.memory_space == "ANY" and not operand.layout
     return f"_{operand.ref}" if is_unread else operand.ref
 
 
@@ -214,7 +256,10 @@ def _used_ends(plan: Plan) -> tuple[Bind, ...]:
         name for line in (*phases.init, *phases.step, *phases.finish) for name in locals_of(line)
     }
     for walk in plan.walks.values():
-        used |= locals_in(walk.live) | locals_in(walk.whole)
+        used |= locals_in(walk.live)
+        used |= locals_in(walk.whole) if walk.axis in plan.masked else set()
+    if plan.loop is not None:
+        used |= locals_in(plan.loop.first) | locals_in(plan.loop.end)
     return tuple(end for walk in plan.walks.values() for end in walk.ends if end.name in used)
 
 
@@ -222,6 +267,8 @@ def _guard(plan: Plan, printer: Printer, when: str, live: str) -> str:
     """The condition of the first or the last step along the reduction axes."""
     conditions = []
     for name in plan.reduction:
+        if plan.axes[name].grid is None:
+            continue
         axis = plan.axes[name]
         end = "0" if when == "first" else f"pl.num_programs({axis.grid}) - 1"
         conditions.append(f"{printer.step(name)} == {end}")
@@ -229,7 +276,7 @@ def _guard(plan: Plan, printer: Printer, when: str, live: str) -> str:
         conditions = [f"({text})" for text in conditions]
     if plan.computed is not None:
         is_live = plan.computed == both([walk.live for walk in plan.walks.values()])
-        conditions.append(live if is_live else f"({printer.text(plan.computed)})")
+        conditions.append(live if live and is_live else f"({printer.text(plan.computed)})")
     return " & ".join(conditions)
 
 
@@ -246,7 +293,7 @@ def call(plan: Plan) -> Call:
     inputs, outputs = wrapper.in_order(plan), plan.of_kind("output")
     blocked = [operand for operand in inputs if operand.memory_space != "SMEM"]
     checks = wrapper.size_lines(plan) + wrapper.dtype_lines(plan) + wrapper.empty_lines(plan)
-    views = [operand for operand in outputs if operand.is_view]
+    views = [operand for operand in outputs if wrapper.reshaping(plan, operand)]
     several = len(outputs) > 1 and bool(views)
     return Call(
         name=plan.spec.name,
@@ -260,19 +307,23 @@ def call(plan: Plan) -> Call:
         grid=wrapper.grid_text(plan),
         in_specs=tuple(wrapper.block_spec(plan, operand) for operand in blocked),
         out_specs=tuple(wrapper.block_spec(plan, operand) for operand in outputs),
-        out_shapes=tuple(wrapper.out_shape(operand) for operand in outputs),
-        scratch_shapes=tuple(
-            wrapper.scratch_shape(plan, operand) for operand in plan.of_kind("scratch")
+        out_shapes=tuple(wrapper.out_shape(plan, operand) for operand in outputs),
+        scratch_shapes=(
+            *(wrapper.scratch_shape(plan, operand) for operand in plan.of_kind("scratch")),
+            *(wrapper.buffer_shape(plan, copy) for copy in plan.copies),
+            *(wrapper.semaphore_shape(copy) for copy in plan.copies),
         ),
         aliases=wrapper.aliases(plan),
         compiler_params=tuple(_compiler_params(plan)),
         flops=wrapper.flops_text(plan.cost.flops),
         bytes_accessed=wrapper.bytes_text(plan),
         transcendentals=wrapper.flops_text(plan.cost.transcendentals),
-        arguments=", ".join(wrapper.argument(operand) for operand in inputs),
+        arguments=", ".join(wrapper.argument(plan, operand) for operand in inputs),
         assigned=", ".join(operand.name for operand in outputs) if several else "",
-        returned=", ".join(wrapper.declared(operand) for operand in outputs) if several else "",
-        reshaped=wrapper.reshaping(views[0]) if views and not several else "",
+        returned=", ".join(wrapper.declared(plan, operand) for operand in outputs)
+        if several
+        else "",
+        reshaped=wrapper.reshaping(plan, views[0]) if views and not several else "",
     )
 
 

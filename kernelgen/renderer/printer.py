@@ -19,6 +19,9 @@ Text = tuple[str, int]
 
 INDENT = "    "
 
+WIDTH = 88
+"""Columns of a generated line, black's default."""
+
 _EXPONENT = re.compile(r"e\+?(-?)0*")
 
 
@@ -39,6 +42,7 @@ class Printer:
         self.steps: dict[str, None] = {}
         self.refs: dict[str, None] = {}
         self.helpers: dict[str, None] = {}
+        self.tiles = {c.name: c.tile if c.looped else c.buffer for c in plan.copies}
         taken = set(names_of(plan))
         self.inside_name = unused("inside", taken)
         self.masked_name = unused("masked", taken)
@@ -96,13 +100,14 @@ class Printer:
         if operand.memory_space == "SMEM":
             return f"{operand.ref}[0, 0] {store.operator}= {self.scalar(store, operand.dtype)}"
         value = self.expr(store.value)
+        ref = self.tiles.get(store.name, operand.ref)
         if store.form == "scalar":
-            return f"{operand.ref}[...] = {_filled(value[0], operand.ref)}"
+            return f"{ref}[...] = {_filled(value[0], ref, store.name in self.tiles)}"
         if store.form == "part":
-            value = f"jnp.broadcast_to({value[0]}, {operand.ref}.shape)", ATOM
+            value = f"jnp.broadcast_to({value[0]}, {ref}.shape)", ATOM
         if store.cast:
-            value = f"{_wrapped(value, ATOM)}.astype({operand.ref}.dtype)", ATOM
-        return f"{operand.ref}[...] {store.operator}= {value[0]}"
+            value = f"{_wrapped(value, ATOM)}.astype({ref}.dtype)", ATOM
+        return f"{ref}[...] {store.operator}= {value[0]}"
 
     def scalar(self, store: Store, dtype: str) -> str:
         """A value for SMEM, whose words take no integer for a float."""
@@ -181,7 +186,8 @@ class Printer:
     def load(self, name: str) -> str:
         operand = self.plan.operands[name]
         if not self.whole:
-            return f"{operand.ref}[{'0, 0' if operand.memory_space == 'SMEM' else '...'}]"
+            ref = self.tiles.get(name, operand.ref)
+            return f"{ref}[{'0, 0' if operand.memory_space == 'SMEM' else '...'}]"
         if not operand.is_view or operand.kind != "input":
             return name
         return f"{name}.reshape({', '.join(axis or '1' for axis in operand.view)})"
@@ -313,7 +319,9 @@ def _dims(dims: tuple[int, ...]) -> str:
     return str(dims[0]) if len(dims) == 1 else str(dims)
 
 
-def _filled(value: str, ref: str) -> str:
+def _filled(value: str, ref: str, is_view: bool) -> str:
+    if is_view:  # a view of a reference has a shape, but is no array
+        return f"jnp.full({ref}.shape, {value}, {ref}.dtype)"
     return f"jnp.zeros_like({ref})" if value == "0" else f"jnp.full_like({ref}, {value})"
 
 

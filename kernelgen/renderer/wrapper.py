@@ -6,12 +6,9 @@ from kernelgen.diagnostics import listing
 from kernelgen.language.dtypes import DTYPES
 from kernelgen.language.operations import ATOM
 from kernelgen.planner.ir import Expr, Layout, Walked, locals_in, parts
-from kernelgen.planner.model import Axis, Operand, Plan
+from kernelgen.planner.model import Axis, Copy, Operand, Plan
 from kernelgen.planner.names import names_of, unused
-from kernelgen.renderer.printer import Printer, Text, jnp_dtype, shape_text
-
-WIDTH = 88
-"""Columns of a generated line, black's default."""
+from kernelgen.renderer.printer import WIDTH, Printer, Text, jnp_dtype, shape_text
 
 
 def signature(plan: Plan) -> str:
@@ -29,7 +26,7 @@ def static_names(plan: Plan) -> str:
 
 def tiled(plan: Plan) -> list[Axis]:
     """The axes whose tile a caller may choose, in the order of the grid."""
-    return [plan.axes[name] for name in plan.grid if not plan.axes[name].squeezed]
+    return [plan.axes[name] for name in plan.walked if not plan.axes[name].squeezed]
 
 
 def summary(plan: Plan) -> str:
@@ -171,19 +168,43 @@ def _shape(axes: tuple[str, ...]) -> str:
 
 
 def block_lines(plan: Plan) -> list[str]:
-    """Tiles cut to the axes they are larger than: a block as large as its array is legal."""
+    """Tiles cut to the axes they are larger than, and arrays that are copied in whole tiles."""
     lines = []
     cut = [axis for axis in tiled(plan) if axis.name not in plan.uncut]
-    if cut:
-        names = ", ".join(axis.block for axis in cut)
-        lines.append(f"{names} = {', '.join(f'min({axis.block}, {axis.name})' for axis in cut)}")
+    names = ", ".join(axis.block for axis in cut)
+    together = f"{names} = {', '.join(_cut(plan, axis) for axis in cut)}"
+    if len(together) + 4 <= WIDTH:
+        lines += [together] if cut else []
+    else:
+        lines += [f"{axis.block} = {_cut(plan, axis)}" for axis in cut]
     for axis in tiled(plan):
         if axis.name in plan.uncut:
             lines += [
                 f"if {axis.name} > 1:  # a product by a single narrow row does not lower",
-                f"    {axis.block} = min({axis.block}, {axis.name})",
+                f"    {axis.block} = {_cut(plan, axis)}",
             ]
-    return lines
+    return [*lines, *_padded_arguments(plan)]
+
+
+def _cut(plan: Plan, axis: Axis) -> str:
+    """A block as large as its array is legal, but copies move whole tiles of memory."""
+    units = [units[axis.name] for units in plan.units.values() if axis.name in units]
+    return f"min({axis.block}, {_whole(axis.name, max(units, default=1))})"
+
+
+def _whole(size: str, unit: int) -> str:
+    return size if unit == 1 else f"pl.cdiv({size}, {unit}) * {unit}"
+
+
+def _padded_arguments(plan: Plan) -> list[str]:
+    lines = []
+    for operand in plan.of_kind("input"):
+        units = plan.units.get(operand.name)
+        if units:
+            widths = [f"(0, -{a} % {units[a]})" if a in units else "(0, 0)" for a in operand.view]
+            array = _viewed(operand)
+            lines.append(f"{operand.name} = jnp.pad({array}, {shape_text(widths)})")
+    return ["# Copies move whole (8, 128) tiles.", *lines] if lines else []
 
 
 def grid_text(plan: Plan) -> str:
@@ -208,7 +229,7 @@ def _named_indices(plan: Plan) -> dict[tuple[Expr, ...], str]:
     taken = set(names_of(plan))
     named: dict[tuple[Expr, ...], str] = {}
     for operand in (*plan.of_kind("input"), *plan.of_kind("output")):
-        if any(_walked(block) for block in operand.index):
+        if operand.memory_space == "VMEM" and any(_walked(block) for block in operand.index):
             named.setdefault(operand.index, unused(f"{operand.name}_index", taken))
     return named
 
@@ -305,27 +326,49 @@ def scratch_shape(plan: Plan, operand: Operand) -> str:
     return f"pltpu.{operand.memory_space}({shape}, jnp.{jnp_dtype(operand.dtype)})"
 
 
-def out_shape(operand: Operand) -> str:
+def buffer_shape(plan: Plan, copy: Copy) -> str:
+    """``pltpu.VMEM(shape, dtype)`` of the blocks of an operand that the kernel copies."""
+    operand = plan.operands[copy.name]
+    dims = [plan.axes[name].block if name is not None else "1" for name in operand.layout]
+    shape = shape_text([str(copy.buffers), *dims] if copy.looped else dims)
+    return f"pltpu.VMEM({shape}, jnp.{jnp_dtype(operand.dtype)})"
+
+
+def semaphore_shape(copy: Copy) -> str:
+    """One DMA semaphore for each buffer."""
+    return "pltpu.SemaphoreType.DMA" + (f"(({copy.buffers},))" if copy.looped else "")
+
+
+def out_shape(plan: Plan, operand: Operand) -> str:
     """The array that ``pallas_call`` makes."""
-    shape = shape_text([name or "1" for name in operand.view])
-    return f"jax.ShapeDtypeStruct({shape}, jnp.{jnp_dtype(operand.dtype)})"
+    units = plan.units.get(operand.name, {})
+    shape = [_whole(name, units.get(name, 1)) if name else "1" for name in operand.view]
+    return f"jax.ShapeDtypeStruct({shape_text(shape)}, jnp.{jnp_dtype(operand.dtype)})"
 
 
-def argument(operand: Operand) -> str:
+def argument(plan: Plan, operand: Operand) -> str:
     """The array that ``pallas_call`` takes: the argument, or a view with unit dimensions."""
+    return operand.name if plan.units.get(operand.name) else _viewed(operand)
+
+
+def _viewed(operand: Operand) -> str:
     if not operand.is_view:
         return operand.name
     return f"{operand.name}.reshape({', '.join(name or '1' for name in operand.view)})"
 
 
-def reshaping(operand: Operand) -> str:
-    """What brings an output from its view to its declared shape."""
-    return f".reshape({', '.join(operand.axes) or '()'})"
+def reshaping(plan: Plan, operand: Operand) -> str:
+    """What brings an output from the array of ``pallas_call`` to its declared shape."""
+    units = plan.units.get(operand.name, {})
+    sliced = f"[{', '.join(f':{a}' if a in units else ':' for a in operand.view)}]" if units else ""
+    if not operand.is_view:
+        return sliced
+    return f"{sliced}.reshape({', '.join(operand.axes) or '()'})"
 
 
-def declared(operand: Operand) -> str:
+def declared(plan: Plan, operand: Operand) -> str:
     """An output in its declared shape."""
-    return f"{operand.name}{reshaping(operand) if operand.is_view else ''}"
+    return f"{operand.name}{reshaping(plan, operand)}"
 
 
 # Cost

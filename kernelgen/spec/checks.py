@@ -98,8 +98,8 @@ def _nulls(data: dict[str, Any]) -> Iterator[Diagnostic]:
             yield null((key,))
     optional: dict[str, tuple[str, ...]] = {
         "axes": ("tile", "start", "stop", "size"),
-        "inputs": ("range",),
-        "outputs": ("alias",),
+        "inputs": ("range", "buffers"),
+        "outputs": ("alias", "buffers"),
     }
     for section, keys in optional.items():
         for name, value in _section(data, section).items():
@@ -223,7 +223,8 @@ def _cases(data: dict[str, Any]) -> Iterator[Diagnostic]:
                 hint = nearest(name, axes)
                 at: dict[str, Any] = {"pointer": ("cases", index, name), "on_key": True}
                 yield Diagnostic("KG107", f"unknown axis {quoted(name)}", hint, **at)
-        absent = [name for name in axes if name not in case]
+        follows = {n for n, axis in axes.items() if isinstance(axis, dict) and "size" in axis}
+        absent = [name for name in axes if name not in case and name not in follows]
         if absent:
             message = f"the case has no size for {listing([visible(a) for a in absent[:5]])}"
             yield Diagnostic("KG112", message, pointer=("cases", index))

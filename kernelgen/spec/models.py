@@ -111,6 +111,11 @@ class Operand(_Model):
 
 
 Index = dict[str, str]
+Buffers = Annotated[int, Field(ge=2, le=3)]
+_BUFFERS = (
+    "How many blocks of an operand that the kernel copies itself are in VMEM at once: with 2, one "
+    "copy is under way while a step computes, with 3 two. 2 by default."
+)
 Limit = Annotated[int | str, Field(examples=[0, "size(s)"])]
 
 
@@ -125,6 +130,7 @@ class Input(Operand):
         ),
         examples=[{"page": "table[b, s]"}, {"g": "h * size(g) // size(h)"}],
     )
+    buffers: Buffers | None = Field(default=None, description=_BUFFERS)
     range: Annotated[tuple[Limit, Limit], Strict(False)] | None = Field(
         default=None,
         description=(
@@ -141,6 +147,7 @@ class Output(Operand):
     index: Index = Field(
         default={}, description="Axes of which the block is chosen, as in an input."
     )
+    buffers: Buffers | None = Field(default=None, description=_BUFFERS)
     alias: str | None = Field(
         default=None,
         description=(
