@@ -73,6 +73,7 @@ _RULES = (
     Rule("KG304", "reduction axis not in grid", "The grid walks a reduction axis in order."),
     Rule("KG305", "reduction axis not innermost", "An output block stays in VMEM until done."),
     Rule("KG306", "nothing is tiled", "VMEM holds 16 to 128 MiB; arrays are larger."),
+    Rule("KG307", "shared blocks", "An output block is written back when the next one is named."),
     Rule("KG401", "illegal block", "Blocks fill registers of 8 x 128."),
     Rule("KG402", "tile of 1 in the last dimensions", "The last two dimensions are tiled."),
     Rule("KG403", "narrow accumulator", "Every partial sum would be rounded again."),

@@ -109,7 +109,8 @@ class _Checker:
         if operand is None:
             return self.store_local(statement, value)
         axes = self.scope.axes_of(target)
-        extra = [axis for axis in value.type.axes if axis not in axes]
+        held = self.scope.domain.held(target) if target in self.spec.outputs else axes
+        extra = [axis for axis in value.type.axes if axis not in held]
         if extra:
             raise self.scope.fail(
                 "KG212",

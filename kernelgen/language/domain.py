@@ -9,6 +9,9 @@ from kernelgen.language.program import (
     Bounds,
     Constant,
     Domain,
+    Element,
+    Groups,
+    Positions,
     Size,
     Type,
     Value,
@@ -38,12 +41,16 @@ def domain(spec: KernelSpec, indexing: Indexing) -> Domain:
         for name, operand in operands.items()
         if operand.index
     }
+    known = {name: found for name, found in bounds.items() if found is not None}
+    seen = {name: reader.seen(name, indices) for name in (*spec.inputs, *spec.outputs)}
+    groups = {name: _groups(spec, seen[name], known) for name in spec.outputs}
     return Domain(
-        bounds={name: found for name, found in bounds.items() if found is not None},
+        bounds=known,
         sizes=indexing.sizes,
         indices={name: index for (_, name), index in indices.items()},
-        seen={name: reader.seen(name, indices) for name in (*spec.inputs, *spec.outputs)},
+        seen=seen,
         ranges={name: limits for name in spec.inputs if (limits := reader.range(name))},
+        groups={name: found for name, found in groups.items() if found is not None},
     )
 
 
@@ -185,6 +192,29 @@ class _Reader:
         for axis in operand.axes:
             axes += index[axis].type.axes if axis in index else (axis,)
         return tuple(dict.fromkeys(axes))
+
+
+def _groups(spec: KernelSpec, seen: tuple[str, ...], bounds: dict[str, Bounds]) -> Groups | None:
+    """The groups that lie side by side along an axis, where these are its axes."""
+    for axis in seen:
+        match bounds.get(axis):
+            case Bounds(start=Apply(args=(Element() as first, _)), stop=Apply(args=(last, _))) if (
+                first == _offset(first, 0) and last == _offset(first, 1)
+            ):
+                group = first.type.axes[0]
+                if group in spec.grid and group not in (*spec.reduction, *seen):
+                    return Groups(axis, group, first.name)
+    return None
+
+
+def _offset(element: Element, number: int) -> Element | None:
+    """``offsets[e + number]``, if the element is a scalar of a vector at one axis's position."""
+    if len(element.indices) != 1 or len(element.type.axes) != 1:
+        return None
+    position: Value = Positions(element.type.axes[0], Type(element.type.axes, "int32"))
+    if number:
+        position = combined("add", (position, Constant(number, Type((), WEAK_INT))))
+    return Element(element.name, (position,), element.type)
 
 
 def _has_minimum(value: Value, size: Size) -> bool:

@@ -163,13 +163,13 @@ class Indexing:
                     (Size, axis),
                 }
         position, shift = _shifted(value)
+        if not isinstance(position, Positions):
+            return False
         size, room = _shifted(self.sizes.get(axis, Size(axis, Type((), WEAK_INT))))
-        return (
-            isinstance(position, Positions)
-            and isinstance(size, Size)
-            and position.axis == size.axis
-            and shift <= room
-        )
+        if isinstance(size, Size) and position.axis == size.axis:
+            return shift <= room
+        size, room = _shifted(self.sizes.get(position.axis, size))
+        return isinstance(size, Size) and size.axis == axis and shift + room <= 0
 
     def _check_single(self, name: str, axis: str, span: Span) -> None:
         tile = self.spec.axes[axis].tile

@@ -144,6 +144,21 @@ class Bounds:
 
 
 @record
+class Groups:
+    """An axis cut into groups of consecutive positions: ``offsets[group]`` starts each of them.
+
+    Attributes:
+        axis: The axis that is cut.
+        group: The axis that counts the groups.
+        offsets: The SMEM input with the first position of every group, and the end of the last.
+    """
+
+    axis: str
+    group: str
+    offsets: str
+
+
+@record
 class Domain:
     """Which positions are computed, and which blocks of the operands a step sees.
 
@@ -154,6 +169,7 @@ class Domain:
         seen: The axes that inputs and outputs have in the body, where an index stands for the
             axes it uses.
         ranges: For integer inputs that declare them: the least and the greatest value.
+        groups: For outputs in which the groups of an axis lie side by side.
     """
 
     bounds: dict[str, Bounds]
@@ -161,6 +177,12 @@ class Domain:
     indices: dict[str, dict[str, Value]]
     seen: dict[str, tuple[str, ...]]
     ranges: dict[str, tuple[Value, Value]]
+    groups: dict[str, Groups]
+
+    def held(self, name: str) -> tuple[str, ...]:
+        """The axes that a value of an output may have: also the groups that lie side by side."""
+        groups = self.groups.get(name)
+        return self.seen[name] if groups is None else (groups.group, *self.seen[name])
 
     def axes_of_bounds(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         """The axes along which the bounds of some axes vary."""

@@ -243,15 +243,21 @@ def _whole(axis: Axis, start: Range | None, stop: Range | None) -> Expr:
     return both(conditions)
 
 
-def blocks(walks: dict[str, Walk], axes: Axes, grid: tuple[str, ...]) -> dict[str, Expr]:
+def blocks(
+    walks: dict[str, Walk], axes: Axes, grid: tuple[str, ...], listed: dict[str, Expr]
+) -> dict[str, Expr]:
     """For each grid axis that needs it: the block that inputs name in a step.
 
     A step outside the bounds names a block that the last step inside them named too, along every
-    axis, so that nothing is fetched for it.
+    axis, so that nothing is fetched for it. The positions of axes in ``listed`` come from a list
+    that repeats its last entry, where a condition tells steps that have none of their own.
     """
     found = {}
     outer: list[Expr] = []
     for name in grid:
+        if name in listed:
+            outer = [listed[name]]
+            continue
         block = _block(axes[name], walks.get(name), both(outer) if outer else None)
         if block != ir.Step(name):
             found[name] = block

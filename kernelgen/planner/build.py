@@ -15,7 +15,7 @@ from kernelgen.language.program import (
     Program,
 )
 from kernelgen.language.program import walk as parts_of
-from kernelgen.planner.bounds import blocks, both, starts_empty, walk
+from kernelgen.planner.bounds import blocks, both, extremes, starts_empty, walk
 from kernelgen.planner.budget import (
     check_smem,
     check_vmem,
@@ -47,7 +47,7 @@ from kernelgen.planner.legality import (
     check_memory_spaces,
 )
 from kernelgen.planner.lower import Lowering
-from kernelgen.planner.model import Axis, Operand, Phases, Plan, Walk
+from kernelgen.planner.model import Axis, Operand, Phases, Plan, Segments, Walk
 from kernelgen.planner.names import taken, unused
 from kernelgen.planner.rewrite import with_safe_differences
 from kernelgen.planner.schedule import (
@@ -58,6 +58,7 @@ from kernelgen.planner.schedule import (
     plan_operands,
     skips_outputs,
 )
+from kernelgen.planner.segments import check_segments, is_segment, plan_segments
 from kernelgen.spec import KernelSpec
 
 
@@ -82,6 +83,7 @@ def build(spec: KernelSpec, targets: tuple[str, ...] | None = None) -> Plan:
         program = check(spec)
         findings += check_outputs(spec, program)
         findings += check_buffers(spec, program)
+        findings += check_segments(spec, program)
         findings += check_accumulators(spec, program)
         findings += check_dots(program, chosen)
     except KernelgenError as error:
@@ -96,11 +98,15 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
     grid = tuple(axis for axis in spec.grid if axis != looped)
     axes = plan_axes(spec, program, grid)
     walks = {name: walk(bounds, axes) for name, bounds in program.domain.bounds.items()}
-    named = blocks(walks, axes, grid)
+    segments = plan_segments(spec, program)
+    listed = {}
+    if segments is not None:
+        listed = dict.fromkeys((segments.group, segments.axis), is_segment(segments))
+    named = blocks(walks, axes, grid, listed)
     operands = plan_operands(spec, program, axes, named, names)
     copies = plan_copies(spec, operands, axes, grid, names, looped)
     findings = check_blocks(spec, operands)
-    phases, uncut, masked, unlowered = _lower(spec, program, axes, walks, operands)
+    phases, uncut, masked, unlowered = _lower(spec, program, axes, walks, operands, segments)
     buffers = vmem_map(spec, phases, axes, operands, copies)
     smem = smem_bytes(spec, operands)
 
@@ -118,15 +124,17 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
         spec=spec,
         program=program,
         axes=axes,
+        extents={name: extremes(size, axes).low for name, size in program.domain.sizes.items()},
         walked=tuple(spec.grid),
         grid=grid,
+        segments=segments,
         copies=copies,
         loop=loop(spec, axes, walks, grid, copies, looped),
         operands=operands,
         units=plan_units(operands, axes, names),
         walks=walks,
         blocks=named,
-        computed=_computed(spec, walks),
+        computed=is_segment(segments) if segments else _computed(spec, walks),
         phases=phases,
         masked=masked,
         outside=_outside(spec, program, walks),
@@ -145,6 +153,7 @@ def _lower(
     axes: dict[str, Axis],
     walks: dict[str, Walk],
     operands: dict[str, Operand],
+    segments: Segments | None,
 ) -> tuple[Phases, frozenset[str], frozenset[str], list[Diagnostic]]:
     outputs = [operand for operand in operands.values() if operand.kind == "output"]
     context = Context(
@@ -155,6 +164,7 @@ def _lower(
         bounds=program.domain.bounds,
         walks=walks,
         seen={operand.name: operand.seen for operand in outputs},
+        segments=segments,
         unspecified=frozenset(n for n, o in spec.outputs.items() if o.outside == "unspecified"),
         initial=_constants(program),
         finishes=bool(program.finish),
@@ -203,7 +213,7 @@ def _computed(spec: KernelSpec, walks: dict[str, Walk]) -> Expr | None:
 def _outside(spec: KernelSpec, program: Program, walks: dict[str, Walk]) -> tuple[Statement, ...]:
     """What steps out of bounds write: 0 to the outputs that a step writes."""
     written = dict.fromkeys(s.target for s in program.step if s.storage == "output")
-    if not walks:
+    if not walks or program.domain.groups:
         return ()
     return tuple(
         Store(name, Literal(0), form="scalar")
@@ -242,6 +252,7 @@ def _empty(
     if not missing:
         return None
     special = {*program.domain.bounds, *_indexed(program)}
+    special |= {groups.group for groups in program.domain.groups.values()}
     if special & set(missing):
         return tuple(Store(operand.name, Literal(0), form="scalar") for operand in outputs)
     whole = {name: replace(axis, tile=None, role="whole") for name, axis in axes.items()}
@@ -253,6 +264,7 @@ def _empty(
         bounds={},
         walks={},
         seen={},
+        segments=None,
         unspecified=frozenset(),
         initial={},
         finishes=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelgen.language.program import Bounds, Phase
 from kernelgen.planner.ir import Expr, Layout
-from kernelgen.planner.model import Axis, Walk
+from kernelgen.planner.model import Axis, Segments, Walk
 from kernelgen.records import record
 
 
@@ -20,6 +20,7 @@ class Context:
         bounds: For axes that have some.
         walks: For axes with bounds, what they mean for the steps.
         seen: The axes that every output has in the body.
+        segments: The dimension of the grid that walks groups and blocks together.
         unspecified: Outputs of which positions out of bounds may hold anything.
         initial: The number that init leaves in scratch buffers, where it is one.
         finishes: Whether anything is read after the last step along the reduction axes.
@@ -36,6 +37,7 @@ class Context:
     bounds: dict[str, Bounds]
     walks: dict[str, Walk]
     seen: dict[str, tuple[str, ...]]
+    segments: Segments | None
     unspecified: frozenset[str]
     initial: dict[str, float]
     finishes: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelgen.language.program import Apply, Program, is_static, walk
+from kernelgen.language.program import Apply, Groups, Program, is_static, walk
 from kernelgen.planner.model import Cost
 
 Terms = dict[tuple[str, ...], int]
@@ -23,7 +23,20 @@ def cost(program: Program, order: tuple[str, ...]) -> Cost:
                 _count(part, order, flops, transcendentals)
             if statement.operator:
                 _add(flops, statement.value.type.axes, order, 1)
+    for groups in program.domain.groups.values():
+        flops, transcendentals = (
+            _side_by_side(terms, groups) for terms in (flops, transcendentals)
+        )
     return Cost(_dominant(flops), _dominant(transcendentals))
+
+
+def _side_by_side(terms: Terms, groups: Groups) -> Terms:
+    """Work over groups that lie side by side along an axis: each position is in one of them."""
+    found: Terms = {}
+    for axes, count in terms.items():
+        kept = tuple(axis for axis in axes if axis != groups.group or groups.axis not in axes)
+        found[kept] = found.get(kept, 0) + count
+    return found
 
 
 def _count(part: Apply, order: tuple[str, ...], flops: Terms, transcendentals: Terms) -> None:

@@ -63,6 +63,9 @@ class Lowering:
         self.blocks = Blocks(context, statements, scratch)
         self.masks = Masks(self.blocks, self.named_value, self.lower)
         self.stores = Outputs(context, self.masks)
+        if context.segments is not None:
+            first = Lowered(Local(context.segments.first), (), "bool")
+            self.blocks.variables[context.segments.first] = Variable(first)
         self.findings: list[Diagnostic] = []
         self.uncut: set[str] = set()
 

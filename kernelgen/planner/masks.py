@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from kernelgen.language.dtypes import DTYPES
 from kernelgen.language.fills import Fill
-from kernelgen.language.program import Apply, Cast, Constant, Read, Value, walk
+from kernelgen.language.program import Apply, Cast, Constant, Positions, Read, Type, Value, walk
 from kernelgen.language.types import WEAK
 from kernelgen.planner import ir
-from kernelgen.planner.blocks import Blocks
+from kernelgen.planner.blocks import Blocks, Variable
 from kernelgen.planner.bounds import both, first_position, operation
 from kernelgen.planner.context import Lowered
 from kernelgen.planner.ir import Bind, Expr, Layout, Local, Tail
@@ -126,6 +126,25 @@ class Masks:
             variable.fills[axis] = fill
         else:
             variable.loosely.add(axis)
+
+    def rows(self, axis: str, layout: Layout) -> tuple[tuple[Bind, ...], Value]:
+        """Whether each position of an axis is in bounds, for a block with the given layout, and
+        the variables that say so."""
+        bounds = self.context.bounds[axis]
+        if bounds.start is None or bounds.stop is None or self.context.axes[axis].squeezed:
+            return (), inside(axis, bounds)
+        positions = Positions(axis, Type((axis,), "int32"))
+        name = self.blocks.fresh(f"{axis}_at")
+        lowered = self.lower(positions, layout)
+        self.blocks.variables[name] = Variable(Lowered(Local(name), lowered.layout, "int32"))
+        bind = Bind(name, lowered.expr, lowered.layout, "int32")
+        return (bind,), inside(axis, bounds, Read(name, "local", positions.type))
+
+    def replace(self, read: Read, value: Value, axis: str, made: tuple[Bind, ...]) -> None:
+        """Give a variable another value in the steps whose block reaches past the bounds."""
+        lowered = self.lower(value, self.blocks.variables[read.name].lowered.layout)
+        bind = Bind(read.name, lowered.expr, lowered.layout, lowered.dtype)
+        self.place(read.name, axis, (*made, bind))
 
     def place(self, name: str, axis: str, binds: tuple[Bind, ...]) -> None:
         """Put masks of a variable where they belong: with others that the same traces need."""

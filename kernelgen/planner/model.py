@@ -111,6 +111,41 @@ class Operand:
 
 
 @record
+class Segments:
+    """A dimension of the grid that walks the groups of an axis and its blocks together.
+
+    Each of its steps is one block of ``axis`` for one group: a segment between neighbouring cuts,
+    which are the starts of blocks and of groups.
+
+    Attributes:
+        axis: The axis that is cut into groups.
+        group: The axis that counts the groups.
+        offsets: The SMEM input that holds the cuts of the groups.
+        grid: Its dimension of the grid.
+        step: The Python name of its grid position.
+        groups: The Python name of the list of groups, one for each step.
+        blocks: The Python name of the list of blocks.
+        count: The Python name of how many segments there are.
+        first: The Python name of whether a step is the first one of its block.
+    """
+
+    axis: str
+    group: str
+    offsets: str
+    grid: int
+    step: str
+    groups: str
+    blocks: str
+    count: str
+    first: str
+
+    @property
+    def lists(self) -> tuple[str, str, str]:
+        """What the wrapper computes and the grid's steps look up."""
+        return self.groups, self.blocks, self.count
+
+
+@record
 class Copy:
     """An operand that the kernel copies between memories itself.
 
@@ -200,8 +235,10 @@ class Plan:
         spec: What it was planned from.
         program: The typed body.
         axes: Every axis, in the order of the spec.
+        extents: For axes of which the size follows from others: that size.
         walked: The axes that are walked block by block, outermost first.
-        grid: Those of them that the grid walks; the others are looped over in the kernel.
+        grid: Those of them that have a dimension of the grid.
+        segments: The dimension of the grid that walks two axes together, if there is one.
         copies: Operands that the kernel copies itself.
         loop: The loop inside the kernel, if there is one.
         operands: Inputs, outputs and scratch buffers, in the order of the spec.
@@ -224,8 +261,10 @@ class Plan:
     spec: KernelSpec
     program: Program
     axes: dict[str, Axis]
+    extents: dict[str, Expr]
     walked: tuple[str, ...]
     grid: tuple[str, ...]
+    segments: Segments | None
     copies: tuple[Copy, ...]
     loop: Loop | None
     operands: dict[str, Operand]

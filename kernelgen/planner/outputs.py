@@ -6,12 +6,13 @@ that the output lacks has nothing in bounds.
 
 from __future__ import annotations
 
+from kernelgen.language.expressions import converted
 from kernelgen.language.fills import Fill
-from kernelgen.language.program import Apply, Bounds, Cast, Constant, Read, Value
+from kernelgen.language.program import Apply, Bounds, Cast, Constant, Read, Type, Value
 from kernelgen.planner.bounds import is_never_empty
 from kernelgen.planner.context import Context
 from kernelgen.planner.masks import Masks
-from kernelgen.planner.rewrite import chosen, inside, nonempty
+from kernelgen.planner.rewrite import ZERO, applied, chosen, nonempty
 
 
 class Outputs:
@@ -37,6 +38,8 @@ class Outputs:
 
     def carried(self, name: str, axis: str, value: Value) -> Value:
         """0 at the positions of an axis of the output that are out of bounds."""
+        if self.context.segments is not None and axis == self.context.segments.axis:
+            return self.shared(name, axis, value)
         if name in self.context.unspecified:
             return value
         in_step = self.context.phase == "step"
@@ -45,7 +48,25 @@ class Outputs:
         if in_step and axis in value.type.axes and self.masks.is_exact(value, axis):
             nothing = False if value.type.dtype == "bool" else 0
             return self.masks.protected(value, (axis,), nothing, stem=name)
-        return chosen(inside(axis, self.context.bounds[axis]), value)
+        made, rows = self.masks.rows(axis, self.context.layouts[name])
+        self.masks.blocks.lines.extend(made)
+        return chosen(rows, value)
+
+    def shared(self, name: str, axis: str, value: Value) -> Value:
+        """The rows of a group; in a block that groups share, what the others have stored stays."""
+        assert self.context.segments is not None
+        seen = self.context.seen[name]
+        held = Read(name, "input", Type(seen, self.context.dtypes[name]))
+        first = Read(self.context.segments.first, "local", Type((), "bool"))
+        dtype = value.type.dtype
+        before = applied("where", (first, ZERO, converted(held, dtype)), dtype)
+        made, rows = self.masks.rows(axis, self.context.layouts[name])
+        if self.context.phase != "step":
+            self.masks.blocks.lines.extend(made)
+            return applied("where", (rows, value, before), dtype)
+        own = self.masks.name(Cast(value, value.type), f"new_{name}")
+        self.masks.replace(own, applied("where", (rows, own, before), dtype), axis, made)
+        return own
 
     def may_be_empty(self, name: str, bounds: Bounds, value: Value) -> bool:
         """Whether the phase runs for positions with nothing in bounds, and gives another value."""

@@ -57,9 +57,9 @@ def applied(name: str, args: tuple[Value, ...], dtype: str) -> Apply:
     return Apply(OPERATIONS[name], args, (), Type(axes, dtype))
 
 
-def inside(axis: str, bounds: Bounds | None) -> Value:
-    """Whether each position of an axis counts."""
-    positions = Positions(axis, Type((axis,), "int32"))
+def inside(axis: str, bounds: Bounds | None, positions: Value | None = None) -> Value:
+    """Whether each position of an axis counts; ``positions`` stands in for ``index(axis)``."""
+    positions = positions or Positions(axis, Type((axis,), "int32"))
     stop = bounds.stop if bounds is not None else None
     end = stop if stop is not None else Size(axis, Type((), WEAK_INT))
     before = applied("less", (positions, end), "bool")

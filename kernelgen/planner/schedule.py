@@ -104,8 +104,8 @@ def check_outputs(spec: KernelSpec, program: Program) -> list[Diagnostic]:
     """Findings about outputs whose blocks several parallel steps would write."""
     findings = []
     for name in spec.outputs:
-        seen = program.domain.seen[name]
-        missing = [axis for axis in spec.grid if axis not in spec.reduction and axis not in seen]
+        held = program.domain.held(name)
+        missing = [axis for axis in spec.grid if axis not in spec.reduction and axis not in held]
         if missing:
             findings.append(
                 Diagnostic(
@@ -126,15 +126,24 @@ def plan_axes(spec: KernelSpec, program: Program, grid: tuple[str, ...]) -> dict
     """
     taken = {*spec.axes, *declared(spec), spec.name, *_locals(program)}
     axes = {}
-    revisited = _revisited(spec)
+    dimensions = [axis for axis in grid if axis not in merged(program)]
+    revisited: tuple[str, ...] = _revisited(spec)
+    if program.domain.groups:
+        first = next(iter(program.domain.groups.values())).group
+        revisited = spec.grid[spec.grid.index(first) :]
     for name, axis in spec.axes.items():
         role: Role = "whole" if axis.tile is None else "parallel"
         if name in spec.reduction or name in revisited:
             role = "arbitrary"
-        place = grid.index(name) if name in grid else None
+        place = dimensions.index(name) if name in dimensions else None
         own = [unused(f"{name}_{part}", taken) for part in ("i", "left", "skip", "start", "stop")]
         axes[name] = Axis(name, axis.tile, role, place, *own)
     return axes
+
+
+def merged(program: Program) -> set[str]:
+    """Axes that the grid walks in one dimension with the groups that they are cut into."""
+    return {groups.axis for groups in program.domain.groups.values()}
 
 
 def skips_outputs(spec: KernelSpec) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kernelgen.planner.bounds import both
 from kernelgen.planner.budget import sizes
 from kernelgen.planner.ir import Bind, Expr, locals_in, locals_of, steps_in
-from kernelgen.planner.model import Axis, Operand, Plan
+from kernelgen.planner.model import Operand, Plan, Segments
 from kernelgen.planner.names import names_of, unused
 from kernelgen.planner.targets import MIB
 from kernelgen.records import record
@@ -133,7 +133,12 @@ def _residency(plan: Plan, operand: Operand) -> str:
 
 def _walk(plan: Plan) -> str:
     """The grid walk and the memory it takes, in two sentences."""
-    grid = f"Grid ({', '.join(plan.grid)})"
+    segments = plan.segments
+    names = [
+        f"blocks of {segments.axis} by {name}" if segments and name == segments.group else name
+        for name in wrapper.dimensions(plan)
+    ]
+    grid = f"Grid ({', '.join(names)})"
     if plan.loop is not None:
         grid += f", then a loop over {plan.loop.axis} that copies its blocks"
     order = f", {', '.join(plan.reduction)} walked in order" if plan.reduction else ""
@@ -180,12 +185,13 @@ def kernel(plan: Plan) -> Kernel:
         known = names.live if plan.loop is None else ""
         first = _guard(plan, printer, "first", known)
         last = _guard(plan, printer, "last", known)
-    steps = _program_ids([plan.axes[name] for name in plan.grid if name in printer.steps])
+    steps = _program_ids(plan, printer, _read_names(plan))
     if loop is not None:
         in_loop = (*printer.statements(inner), *guards)
         loop = replace(loop, before=(*loop.before, *in_loop))
         guards = []
-    refs = [_parameter(operand) for operand in (*wrapper.in_order(plan), *plan.of_kind("output"))]
+    refs = [f"{name}_ref" for name in wrapper.prefetched_names(plan)]
+    refs += [_parameter(operand) for operand in (*wrapper.blocked(plan), *plan.of_kind("output"))]
     refs += [operand.ref for operand in plan.of_kind("scratch")]
     refs += [copy.buffer for copy in plan.copies] + [copy.semaphore for copy in plan.copies]
     statics = _ordered(plan, printer.statics)
@@ -213,6 +219,8 @@ def kernel(plan: Plan) -> Kernel:
 
 def _conditions(plan: Plan) -> list[Expr]:
     """What has to hold for a step to do work, apart from what its loop ensures."""
+    if plan.segments is not None and plan.computed is not None:
+        return [plan.computed]
     if plan.loop is None or plan.loop.fills:
         return [walk.live for walk in plan.walks.values()]
     ensured = (*plan.grid, plan.loop.axis)
@@ -239,24 +247,45 @@ def _parameter(operand: Operand) -> str:
     return f"_{operand.ref}" if is_unread else operand.ref
 
 
-def _program_ids(axes: list[Axis]) -> list[str]:
+def _program_ids(plan: Plan, printer: Printer, read: set[str]) -> list[str]:
     """The grid positions as variables, in one line where that is short."""
-    names = ", ".join(axis.step for axis in axes)
-    ids = [f"pl.program_id({axis.grid})" for axis in axes]
-    together = f"{names} = {', '.join(ids)}"
-    if len(together) + 4 <= WIDTH:
-        return [together] if axes else []
-    return [f"{axis.step} = {text}" for axis, text in zip(axes, ids, strict=True)]
+    segments = plan.segments
+    merged = (segments.axis, segments.group) if segments is not None else ()
+    axes = [plan.axes[a] for a in plan.grid if a in printer.steps and a not in merged]
+    numbered = [(axis.grid or 0, axis.step) for axis in axes]
+    if segments is not None:
+        numbered.append((segments.grid, segments.step))
+    pairs = [(name, f"pl.program_id({grid})") for grid, name in sorted(numbered)]
+    together = f"{', '.join(name for name, _ in pairs)} = {', '.join(text for _, text in pairs)}"
+    lines = [f"{name} = {text}" for name, text in pairs]
+    if len(pairs) > 1 and len(together) + 4 <= WIDTH:
+        lines = [together]
+    return lines + (_segment_lines(plan, segments, printer, read) if segments else [])
+
+
+def _segment_lines(plan: Plan, segments: Segments, printer: Printer, read: set[str]) -> list[str]:
+    """The group and the block of a step, and whether it is the first to visit the block."""
+    group, block = plan.axes[segments.group].step, plan.axes[segments.axis].step
+    at = f"_ref[{segments.step}]"
+    lines = [f"{group}, {block} = {segments.groups}{at}, {segments.blocks}{at}"]
+    if segments.first in read:
+        before = f"{segments.blocks}_ref[jnp.maximum({segments.step} - 1, 0)]"
+        lines.append(f"{segments.first} = ({segments.step} == 0) | ({block} != {before})")
+    return lines
+
+
+def _read_names(plan: Plan) -> set[str]:
+    """The variables that the kernel's statements read."""
+    phases = plan.phases
+    lines = (*phases.init, *phases.step, *phases.finish)
+    return {name for line in lines for name in locals_of(line)}
 
 
 def _used_ends(plan: Plan) -> tuple[Bind, ...]:
     """The ends of bounds that the kernel reads."""
-    phases = plan.phases
-    used = {
-        name for line in (*phases.init, *phases.step, *phases.finish) for name in locals_of(line)
-    }
+    used = _read_names(plan)
     for walk in plan.walks.values():
-        used |= locals_in(walk.live)
+        used |= locals_in(walk.live) if plan.segments is None else set()
         used |= locals_in(walk.whole) if walk.axis in plan.masked else set()
     if plan.loop is not None:
         used |= locals_in(plan.loop.first) | locals_in(plan.loop.end)
@@ -275,7 +304,7 @@ def _guard(plan: Plan, printer: Printer, when: str, live: str) -> str:
     if len(conditions) + (plan.computed is not None) > 1:
         conditions = [f"({text})" for text in conditions]
     if plan.computed is not None:
-        is_live = plan.computed == both([walk.live for walk in plan.walks.values()])
+        is_live = plan.computed == both(_conditions(plan))
         conditions.append(live if live and is_live else f"({printer.text(plan.computed)})")
     return " & ".join(conditions)
 
@@ -290,8 +319,7 @@ def _ordered(plan: Plan, statics: dict[str, None]) -> list[str]:
 
 def call(plan: Plan) -> Call:
     """The public function of a plan."""
-    inputs, outputs = wrapper.in_order(plan), plan.of_kind("output")
-    blocked = [operand for operand in inputs if operand.memory_space != "SMEM"]
+    blocked, outputs = wrapper.blocked(plan), plan.of_kind("output")
     checks = wrapper.size_lines(plan) + wrapper.dtype_lines(plan) + wrapper.empty_lines(plan)
     views = [operand for operand in outputs if wrapper.reshaping(plan, operand)]
     several = len(outputs) > 1 and bool(views)
@@ -301,9 +329,9 @@ def call(plan: Plan) -> Call:
         static_names=wrapper.static_names(plan),
         summary=wrapper.summary(plan),
         checks=tuple(checks),
-        blocks=tuple(wrapper.block_lines(plan)),
+        blocks=(*wrapper.block_lines(plan), *wrapper.segment_lines(plan)),
         indices=tuple(wrapper.index_functions(plan)),
-        prefetched=len(wrapper.prefetched(plan)),
+        prefetched=len(wrapper.prefetched_names(plan)),
         grid=wrapper.grid_text(plan),
         in_specs=tuple(wrapper.block_spec(plan, operand) for operand in blocked),
         out_specs=tuple(wrapper.block_spec(plan, operand) for operand in outputs),
@@ -318,7 +346,9 @@ def call(plan: Plan) -> Call:
         flops=wrapper.flops_text(plan.cost.flops),
         bytes_accessed=wrapper.bytes_text(plan),
         transcendentals=wrapper.flops_text(plan.cost.transcendentals),
-        arguments=", ".join(wrapper.argument(plan, operand) for operand in inputs),
+        arguments=", ".join(
+            [*wrapper.prefetched_arguments(plan), *(wrapper.argument(plan, o) for o in blocked)]
+        ),
         assigned=", ".join(operand.name for operand in outputs) if several else "",
         returned=", ".join(wrapper.declared(plan, operand) for operand in outputs)
         if several
@@ -328,7 +358,7 @@ def call(plan: Plan) -> Call:
 
 
 def _compiler_params(plan: Plan) -> list[str]:
-    roles = shape_text([f'"{plan.axes[name].role}"' for name in plan.grid])
+    roles = shape_text([f'"{plan.axes[name].role}"' for name in wrapper.dimensions(plan)])
     params = [f"dimension_semantics={roles}"]
     if plan.vmem_limit_bytes is not None:
         params.append(f"vmem_limit_bytes={plan.vmem_limit_bytes // MIB} * 2**20")

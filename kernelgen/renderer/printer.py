@@ -158,7 +158,7 @@ class Printer:
             case ir.Scalar(name=name, indices=indices):
                 self.refs[name] = None
                 index = ", ".join(self.text(index) for index in indices) or "0"
-                return f"{self.plan.operands[name].ref}[{index}]", ATOM
+                return f"{name}_ref[{index}]", ATOM
             case ir.Step(axis=axis):
                 return self.step(axis), ATOM
             case ir.Quotient():

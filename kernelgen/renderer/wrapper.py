@@ -46,7 +46,7 @@ def described(operand: Operand) -> str:
 
 def size_lines(plan: Plan) -> list[str]:
     """Rank checks, the sizes of all axes, and checks that operands agree on them."""
-    known: dict[str, str] = {}
+    known: dict[str, str] = dict.fromkeys(plan.extents, "")
     unpack: list[str] = []
     checks: list[str] = []
     ranked: list[Operand] = []
@@ -59,7 +59,9 @@ def size_lines(plan: Plan) -> list[str]:
         if shared or not operand.axes:
             checks.extend(_shape_check(operand))
         known.update(dict.fromkeys(new, operand.name))
-    return [*_rank_checks(ranked), *_together(unpack), *checks]
+    printer = Printer(plan)
+    follow = [f"{axis} = {printer.text(extent)}" for axis, extent in plan.extents.items()]
+    return [*_rank_checks(ranked), *_together(unpack), *follow, *checks]
 
 
 def _together(unpack: list[str]) -> list[str]:
@@ -207,11 +209,61 @@ def _padded_arguments(plan: Plan) -> list[str]:
     return ["# Copies move whole (8, 128) tiles.", *lines] if lines else []
 
 
+def dimensions(plan: Plan) -> list[str]:
+    """The axes of the grid; groups stand for the axis that is walked with them."""
+    merged = plan.segments.axis if plan.segments is not None else None
+    return [name for name in plan.grid if name != merged]
+
+
+def steps(plan: Plan) -> list[str]:
+    """The names of the grid positions."""
+    segments = plan.segments
+    return [
+        segments.step if segments and name == segments.group else plan.axes[name].step
+        for name in dimensions(plan)
+    ]
+
+
+def segment_lines(plan: Plan) -> list[str]:
+    """The lists of groups and blocks that the grid walks together."""
+    segments = plan.segments
+    if segments is None:
+        return []
+    axis, group, offsets = plan.axes[segments.axis], segments.group, segments.offsets
+    size, block = axis.name, axis.block if not axis.squeezed else "1"
+    taken = set(names_of(plan))
+    cuts = unused("cuts", taken)
+    found = f'jnp.searchsorted({offsets}, {cuts}, side="right") - 1'
+    return [
+        f"# A segment of {size} ends where a block or a group does; those without positions come",
+        "# last, as copies of the last one that has some.",
+        f"{cuts} = jnp.append(jnp.arange(0, {size}, {block}), jnp.clip({offsets}, 0, {size}))",
+        f"{cuts} = jnp.sort({cuts})",
+        f"{cuts} = jnp.sort(jnp.where(jnp.diff({cuts}, append={size}) > 0, {cuts}, {size}))",
+        f"{segments.count} = jnp.sum({cuts} < {size}, keepdims=True, dtype=jnp.int32)",
+        f"{cuts} = jnp.minimum({cuts}, {cuts}[{segments.count} - 1])",
+        f"{segments.groups} = jnp.clip({found}, 0, {group} - 1)",
+        f"{segments.blocks} = {cuts} // {block}" if block != "1" else f"{segments.blocks} = {cuts}",
+    ]
+
+
+def prefetched_names(plan: Plan) -> list[str]:
+    """What is delivered to SMEM before the kernel starts: scalars, and lists for the grid."""
+    lists = plan.segments.lists if plan.segments is not None else ()
+    return [*(operand.name for operand in prefetched(plan)), *lists]
+
+
 def grid_text(plan: Plan) -> str:
     """How many blocks each grid axis has."""
     counts = []
-    for name in plan.grid:
+    for name in dimensions(plan):
         axis = plan.axes[name]
+        if plan.segments is not None and name == plan.segments.group:
+            cut = plan.axes[plan.segments.axis]
+            (edges,) = plan.operands[plan.segments.offsets].axes
+            blocks = cut.name if cut.squeezed else f"pl.cdiv({cut.name}, {cut.block})"
+            counts.append(f"{blocks} + {edges}")
+            continue
         counts.append(name if axis.squeezed else f"pl.cdiv({name}, {axis.block})")
     return shape_text(counts)
 
@@ -229,7 +281,10 @@ def _named_indices(plan: Plan) -> dict[tuple[Expr, ...], str]:
     taken = set(names_of(plan))
     named: dict[tuple[Expr, ...], str] = {}
     for operand in (*plan.of_kind("input"), *plan.of_kind("output")):
-        if operand.memory_space == "VMEM" and any(_walked(block) for block in operand.index):
+        printer = IndexPrinter(plan)
+        texts = [printer.text(block) for block in operand.index]
+        looks_up = bool(printer.refs) or any(_walked(block) for block in operand.index)
+        if operand.memory_space == "VMEM" and texts and looks_up:
             named.setdefault(operand.index, unused(f"{operand.name}_index", taken))
     return named
 
@@ -250,19 +305,20 @@ def _index_function(plan: Plan, index: tuple[Expr, ...], name: str) -> list[str]
         *(f"{printer.block(axis)} = {printer.text(plan.blocks[axis])}" for axis in axes),
         f"return {', '.join(printer.text(block) for block in index)}",
     ]
+    doc = "The block of a step; out of bounds, one that has been fetched already."
     return [
         f"def {name}({', '.join(_index_arguments(plan, printer))}):",
-        '    """The block of a step; out of bounds, one that has been fetched already."""',
+        f'    """{doc if axes else "The block of a step."}"""',
         *(f"    {line}" for line in body),
         "",
     ]
 
 
 def _index_arguments(plan: Plan, printer: Printer) -> list[str]:
-    arguments = [plan.axes[name].step for name in plan.grid]
+    names = prefetched_names(plan)
     if printer.refs:
-        return [*arguments, *(scalars.ref for scalars in prefetched(plan))]
-    return [*arguments, "*_"] if prefetched(plan) else arguments
+        return [*steps(plan), *(f"{name}_ref" for name in names)]
+    return [*steps(plan), "*_"] if names else steps(plan)
 
 
 def block_spec(plan: Plan, operand: Operand) -> str:
@@ -290,6 +346,15 @@ class IndexPrinter(Printer):
         """The variable that holds the block of an axis to fetch."""
         return unused(f"{axis}_block", set(names_of(self.plan)))
 
+    def step(self, axis: str) -> str:
+        """The grid position along an axis; in a list, where it is walked with another."""
+        segments = self.plan.segments
+        if segments is None or axis not in (segments.axis, segments.group):
+            return super().step(axis)
+        name = segments.groups if axis == segments.group else segments.blocks
+        self.refs[name] = None
+        return f"{name}_ref[{segments.step}]"
+
     def expr(self, expr: Expr) -> Text:
         """The source of an expression and its precedence."""
         if isinstance(expr, Walked):
@@ -302,15 +367,20 @@ def prefetched(plan: Plan) -> list[Operand]:
     return [operand for operand in plan.of_kind("input") if operand.memory_space == "SMEM"]
 
 
-def in_order(plan: Plan) -> list[Operand]:
-    """Inputs as the kernel takes them: prefetched scalars first."""
-    first = prefetched(plan)
-    return [*first, *(operand for operand in plan.of_kind("input") if operand not in first)]
+def blocked(plan: Plan) -> list[Operand]:
+    """The inputs of which the kernel sees blocks."""
+    return [operand for operand in plan.of_kind("input") if operand.memory_space != "SMEM"]
+
+
+def prefetched_arguments(plan: Plan) -> list[str]:
+    """The scalars and lists that are delivered to SMEM, as arguments of the call."""
+    lists = plan.segments.lists if plan.segments is not None else ()
+    return [*(argument(plan, operand) for operand in prefetched(plan)), *lists]
 
 
 def aliases(plan: Plan) -> str:
     """Which inputs' buffers outputs take, by their positions."""
-    inputs = [operand.name for operand in in_order(plan)]
+    inputs = [*prefetched_names(plan), *(operand.name for operand in blocked(plan))]
     pairs = [
         f"{inputs.index(operand.alias)}: {i}"
         for i, operand in enumerate(plan.of_kind("output"))

@@ -1,28 +1,18 @@
 """Ahead-of-time compilation of generated modules for TPUs that this machine does not have.
 
-The compiler (libtpu) runs in a process of its own: some inputs abort it, and some take forever. One
-process serves many requests, because loading libtpu takes seconds; it is started again after it
-died or was stopped.
+The compiler (libtpu) runs in a process of its own: some inputs abort it, and some take forever.
 
-Run as a module, this file is that process: a JSON object a line on standard input, an answer a
-line on standard output.
+Run as a module, this file is that process.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from kernelgen.spec import KernelSpec
+from kernelgen.verify.child import Child, serve
 
 TOPOLOGIES = {
     "v4": "v4:2x2x1",
@@ -86,38 +76,12 @@ def arguments(spec: KernelSpec, sizes: Mapping[str, int]) -> list[Argument]:
     ]
 
 
-class Compiler:
+class Compiler(Child):
     """The compiler's process; a context manager."""
 
     def __init__(self, time_limit: float = TIME_LIMIT) -> None:
         """Start nothing yet; ``time_limit`` is in seconds, for one module on one target."""
-        self.time_limit = time_limit
-        self._process: subprocess.Popen[str] | None = None
-        self._log: IO[str] | None = None
-
-    def __enter__(self) -> Compiler:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout):
-                if pipe is not None:
-                    pipe.close()
-            self._process = None
-        if self._log is not None:
-            self._log.close()
-            self._log = None
+        super().__init__("kernelgen.verify.aot", ENVIRONMENT, time_limit)
 
     def compile(
         self,
@@ -144,66 +108,10 @@ class Compiler:
         return [self._compile({**request, "target": target}) for target in targets]
 
     def _compile(self, request: dict[str, Any]) -> Compiled:
-        target = str(request["target"])
-        process = self._running()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        alarm = threading.Timer(self.time_limit, process.kill)
-        alarm.start()
         try:
-            process.stdin.write(json.dumps(request) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        finally:
-            late = not alarm.is_alive()
-            alarm.cancel()
-        if not line:
-            return Compiled(target, False, self._death(late))
-        return Compiled(**json.loads(line))
-
-    def _running(self) -> subprocess.Popen[str]:
-        if self._process is None or self._process.poll() is not None:
-            self.close()
-            # Open as long as the process runs; close() closes it.
-            self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
-            root = str(Path(__file__).parents[2])
-            path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH")) if p)
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "kernelgen.verify.aot"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                text=True,
-                encoding="utf-8",
-                env={**os.environ, **ENVIRONMENT, "PYTHONPATH": path},
-            )
-        return self._process
-
-    def _death(self, late: bool) -> str:
-        if late:
-            self.close()
-            return f"the compiler did not finish within {self.time_limit:g} s"
-        assert self._process is not None
-        code = self._process.wait()
-        text = ""
-        if self._log is not None:
-            self._log.seek(0)
-            text = self._log.read()[-2000:].strip()
-        self.close()
-        return f"the compiler died with exit code {code}: {text}"
-
-
-def _serve() -> None:
-    """Answer requests until standard input ends."""
-    # What libraries print would garble the answers.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    for line in sys.stdin:
-        request = json.loads(line)
-        answers.write(json.dumps(_answer(request)) + "\n")
-        answers.flush()
+            return Compiled(**self.ask(request))
+        except (TimeoutError, ChildProcessError) as error:
+            return Compiled(str(request["target"]), False, f"the compiler {error}")
 
 
 def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -263,4 +171,4 @@ def _mesh(target: str) -> Any:
 
 
 if __name__ == "__main__":
-    _serve()
+    serve(_answer)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelgen.verify.region import Named, Region
+from kernelgen.language.program import Groups
+from kernelgen.verify.region import Named, Region, both
 from kernelgen.verify.values import Array, Bounded, anything, arranged, chosen, parts_of, read
 
 
@@ -24,9 +25,13 @@ def finished(region: Region, name: str, value: Bounded) -> Bounded:
         The output, with its dimensions in the order of its array.
     """
     output, seen = region.spec.outputs[name], region.domain.seen[name]
-    value = _without_idle_rows(region, value)
+    value = _side_by_side(region, name, _without_idle_rows(region, value))
     told = [axis for axis in seen if {*region.domain.axes_of_bounds((axis,))} <= {*seen}]
     inside = region.inside(told)
+    groups = region.domain.groups.get(name)
+    if groups is not None:
+        told = [axis for axis in seen if axis != groups.axis]
+        inside = _any_group(region, groups, region.inside(told))
     if output.index:
         return _scattered(region, name, value, inside)
     if inside is None:
@@ -37,6 +42,41 @@ def finished(region: Region, name: str, value: Bounded) -> Bounded:
     elif output.outside == "unspecified":
         rest = anything(seen, output.dtype, value.center.shape)
     return arranged(chosen(inside.axes, inside.data, value, rest), output.axes)
+
+
+def _any_group(region: Region, groups: Groups, others: Named | None) -> Named:
+    """The positions that are in some group, and in the bounds of the other axes."""
+    inside = region.inside((groups.axis,))
+    assert inside is not None
+    anywhere = inside.any_along((groups.group,))
+    return anywhere if others is None else both(anywhere, others)
+
+
+def _side_by_side(region: Region, name: str, value: Bounded) -> Bounded:
+    """The values of groups, each at the positions of its group."""
+    groups = region.domain.groups.get(name)
+    if groups is None or 0 in value.center.shape:
+        return value if groups is None else _first(value, groups.group)
+    inside = region.inside((groups.axis,))
+    assert inside is not None
+    order = (groups.group, groups.axis)
+    # A position in several groups belongs to the last, which is written over the others.
+    count = region.sizes[groups.group]
+    last = count - 1 - np.argmax(inside.along(order)[::-1], 0)
+    axes = tuple(axis for axis in value.axes if axis != groups.group)
+    place = Named((groups.axis,), last).along(axes)[np.newaxis]
+    parts = (
+        np.take_along_axis(part, np.broadcast_to(place, (1, *part.shape[1:])), 0)[0]
+        for part in parts_of(arranged(value, (groups.group, *axes)))
+    )
+    return Bounded(axes, value.dtype, *parts)
+
+
+def _first(value: Bounded, axis: str) -> Bounded:
+    """The shape of a value without an axis, for an array without positions or groups."""
+    left = tuple(a for a in value.axes if a != axis)
+    shape = [n for a, n in zip(value.axes, value.center.shape, strict=True) if a != axis]
+    return Bounded(left, value.dtype, *(np.zeros(shape, part.dtype) for part in parts_of(value)))
 
 
 def _without_idle_rows(region: Region, value: Bounded) -> Bounded:

@@ -192,8 +192,8 @@ class _Run:
             extents = [self.extent(axis) for axis in operand.axes]
             self.scratch[name] = anything(operand.axes, operand.dtype, extents)
         for name, output in self.spec.outputs.items():
-            seen = self.domain.seen[name]
-            self.results[name] = anything(seen, output.dtype, [self.sizes[axis] for axis in seen])
+            held = self.domain.held(name)
+            self.results[name] = anything(held, output.dtype, [self.sizes[axis] for axis in held])
         self.run(self.program.init)
         for window in self.windows():
             self.window = window
@@ -271,7 +271,8 @@ class _Run:
             # The rounding of the store itself is exact: see `values.stored`.
             if kind(statement.type.dtype) != "float" or kind(value.dtype) != "float":
                 value = convert(value, statement.type.dtype)
-            place = tuple(self.window.get(axis, slice(None)) for axis in statement.type.axes)
+            axes = self.results[target].axes
+            place = tuple(self.window.get(axis, slice(None)) for axis in axes)
             self.results[target] = _written(self.results[target], value, place)
 
     def updated(self, statement: Assignment) -> Value:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import kernelgen
 from kernelgen.spec import KernelSpec
 from kernelgen.verify import cases, inputs, jnp_reference, reference
 from kernelgen.verify.cases import Case
 from kernelgen.verify.inputs import InputKind
+from kernelgen.verify.isolated import Runner
 from kernelgen.verify.modules import Interpreter
 from kernelgen.verify.run import Verifier
 
@@ -35,6 +37,8 @@ def verify(spec: KernelSpec) -> Report:
     The body must not depend on the tiles; ``reference``, where there is one, must agree with it;
     and the module must agree with both, in ``interpret=True`` and in TPU interpret mode with
     uninitialised memory as NaN and race detection, at the spec's cases and at sizes around tiles.
+    Where the kernel copies blocks itself, TPU interpret mode makes the copies both as late and as
+    early as it can, in a process with a time limit.
 
     Args:
         spec: The kernel.
@@ -45,12 +49,29 @@ def verify(spec: KernelSpec) -> Report:
     Raises:
         KernelgenError: The spec does not render.
     """
-    verifier = Verifier.of_text(spec, kernelgen.render(kernelgen.plan(spec)))
-    found = [list(failures) for failures in _checks(spec, verifier)]
+    plan = kernelgen.plan(spec)
+    text = kernelgen.render(plan)
+    verifier = Verifier.of_text(spec, text)
+    with Runner() as runner:
+
+        def simulated(case: Case, kind: InputKind = "random") -> list[str]:
+            if not plan.copies:
+                return _run(verifier, case, "tpu", kind)
+            modes: tuple[Interpreter, ...] = ("tpu", "tpu eager")
+            found = [runner.run(spec, text, case, mode, kind) for mode in modes]
+            return [str(failure) for failures in found for failure in failures]
+
+        found = list(_checks(spec, verifier, simulated))
     return Report(spec.name, len(found), tuple(line for failures in found for line in failures))
 
 
-def _checks(spec: KernelSpec, verifier: Verifier) -> Iterator[list[str]]:
+class _Simulated(Protocol):
+    """A run in TPU interpret mode: what went wrong."""
+
+    def __call__(self, case: Case, kind: InputKind = "random") -> list[str]: ...
+
+
+def _checks(spec: KernelSpec, verifier: Verifier, simulated: _Simulated) -> Iterator[list[str]]:
     around = cases.generated(spec)
     for case in around:
         yield _tile_dependence(spec, verifier, case)
@@ -64,18 +85,18 @@ def _checks(spec: KernelSpec, verifier: Verifier) -> Iterator[list[str]]:
     for case in declared:
         if spec.reference:
             yield _disagreements(verifier, case)
-        yield _run(verifier, case, "tpu")
+        yield simulated(case)
     for case in [*around, *declared, *cases.empty(spec)]:
         yield _run(verifier, case, "hlo")
     tail = next(case for case in around if "tail" in case.name)
-    yield _run(verifier, tail, "tpu")
+    yield simulated(tail)
     kinds = inputs.kinds_for(spec)
     for kind in kinds:
         yield _run(verifier, tail, "hlo", kind)
     if "edges" in kinds:
         for case in around:
             yield _run(verifier, case, "hlo", "edges")
-        yield _run(verifier, tail, "tpu", "edges")
+        yield simulated(tail, "edges")
 
 
 def _run(

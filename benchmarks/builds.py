@@ -1,0 +1,157 @@
+"""Builds of catalogue kernels for the estimates, and the bytes that they move.
+
+A ragged kernel is compiled with its lengths written into the text, as a chain of selects over the
+number of the sequence: the compiler's simulation follows selects, minima and products of grid
+positions, but takes what is read from SMEM, quotients and remainders for 0. Quotients become shifts
+for the same reason, so that tiles have to be powers of two.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from estimates import ROOT, Argument
+
+import kernelgen
+from kernelgen.verify.values import numpy_dtype
+
+SHIFTS = """
+
+def _cdiv(a, b):
+    return -(-a // b) if isinstance(a, int) else (a + (b - 1)) >> (b.bit_length() - 1)
+
+
+def _div(a, b):
+    return a >> (b.bit_length() - 1)
+"""
+
+VMEM_LIMIT = 100 * 2**20
+"""Bytes that a build may use: the limit in a text is for the sizes that its plan assumes."""
+
+
+def specification(name: str) -> dict[str, Any]:
+    """A spec of the catalogue, to edit."""
+    data: dict[str, Any] = json.loads((ROOT / f"specs/{name}.json").read_text())
+    data.pop("$schema", None)
+    return data
+
+
+def unbounded(data: dict[str, Any]) -> dict[str, Any]:
+    """The spec without the bounds of its axes: the kernel for a padded batch."""
+    for axis in data["axes"].values():
+        axis.pop("start", None)
+        axis.pop("stop", None)
+    data["inputs"].pop("lengths", None)
+    # Only a verifier computes it, and it may name the lengths.
+    data["reference"] = next(iter(data["inputs"]))
+    return data
+
+
+def tiled(data: dict[str, Any], tiles: Mapping[str, int]) -> dict[str, Any]:
+    """The spec with other tiles."""
+    for axis, tile in tiles.items():
+        data["axes"][axis]["tile"] = tile
+    return data
+
+
+def whole(data: dict[str, Any], axis: str, step: str) -> dict[str, Any]:
+    """The spec with a reduction in one step, so that nothing is accumulated."""
+    data["axes"][axis].pop("tile")
+    data["grid"].remove(axis)
+    data.pop("reduction")
+    data.pop("scratch")
+    data["body"] = {"step": step}
+    return data
+
+
+def text(data: Mapping[str, Any], target: str) -> str:
+    """The generated module."""
+    spec = kernelgen.loads(json.dumps(data))
+    return kernelgen.render(kernelgen.plan(spec, [target]))
+
+
+def arguments(data: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[Argument, ...]:
+    """Shapes and dtypes of a kernel's arrays."""
+    return tuple(
+        (tuple(sizes[axis] for axis in operand["axes"]), str(numpy_dtype(operand["dtype"])))
+        for operand in data["inputs"].values()
+    )
+
+
+def frozen(module: str, lengths: Sequence[int] = ()) -> str:
+    """A module whose lengths and quotients the compiler's simulation can follow."""
+    chain = str(lengths[-1]) if lengths else "0"
+    for i, length in reversed(list(enumerate(lengths[:-1]))):
+        chain = f"jnp.where(b_i == {i}, {length}, {chain})"
+    module = module.replace("lengths_ref[b_i]", chain)
+    module = module.replace("pl.cdiv(", "_cdiv(").replace("lax.div(", "_div(")
+    module = re.sub(r"\n\s*vmem_limit_bytes=[^\n]*", "", module)
+    limit = f"CompilerParams(vmem_limit_bytes={VMEM_LIMIT}, "
+    return module.replace("CompilerParams(", limit) + SHIFTS
+
+
+def moved(
+    module: str, name: str, arrays: Sequence[Argument], lengths: Sequence[int] = ()
+) -> dict[str, int]:
+    """Bytes between HBM and VMEM, in the blocks that the grid's pipeline moves.
+
+    The index maps of the module are evaluated for every step of the grid; a block that a step
+    names after the one before it did is neither fetched nor written again.
+
+    Args:
+        module: A generated module without operands in ANY.
+        name: Its function.
+        arrays: Shapes and dtypes of its arguments.
+        lengths: The lengths of the sequences, for a ragged kernel.
+
+    Returns:
+        The bytes in and out.
+    """
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    call: dict[str, Any] = {}
+    names = _captured(module, call)
+    structs: Any = [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in arrays]
+    jax.eval_shape(names[name], *structs)
+    spec = call.get("grid_spec") or call["spec"]
+    grid = np.indices(spec.grid).reshape(len(spec.grid), -1).astype(np.int32)
+    scalars = (jnp.asarray(lengths, jnp.int32),) if lengths else ()
+    inputs = zip(spec.in_specs, structs[len(scalars) :], strict=True)
+    out = [(spec.out_specs, call["out_shape"])]
+    return {
+        direction: sum(_blocks(b, s, grid, scalars) for b, s in operands)
+        for direction, operands in (("in", inputs), ("out", out))
+    }
+
+
+def _captured(module: str, call: dict[str, Any]) -> dict[str, Any]:
+    """The names of a module whose call of Pallas is recorded instead of made."""
+    import types
+
+    import jax.numpy as jnp
+
+    def capture(kernel: Any, **keywords: Any) -> Callable[..., Any]:
+        fields = {key: keywords.get(key) for key in ("grid", "in_specs", "out_specs")}
+        call.update(keywords, spec=types.SimpleNamespace(**fields))
+        shape = keywords["out_shape"]
+        return lambda *arrays: jnp.zeros(shape.shape, shape.dtype)
+
+    names: dict[str, Any] = {"__name__": "captured", "_capture": capture}
+    exec(module.replace("pl.pallas_call(", "_capture("), names)
+    return names
+
+
+def _blocks(block: Any, array: Any, grid: Any, scalars: tuple[Any, ...]) -> int:
+    import numpy as np
+
+    indices = block.index_map(*grid, *scalars)
+    at = np.stack([np.broadcast_to(np.asarray(i), grid.shape[1:]) for i in indices])
+    fetched = 1 + int(np.any(at[:, 1:] != at[:, :-1], axis=0).sum())
+    shape = (size or 1 for size in block.block_shape)
+    return fetched * prod(shape) * int(np.dtype(array.dtype).itemsize)
