@@ -151,8 +151,14 @@ def _sum(base: Expr, number: int) -> Expr:
     return operation("add" if number > 0 else "subtract", base, Literal(abs(number)))
 
 
-def walk(bounds: Bounds, axes: Axes) -> Walk:
-    """What the bounds of an axis mean for the steps of the grid."""
+def walk(bounds: Bounds, axes: Axes, shifts: bool) -> Walk:
+    """What the bounds of an axis mean for the steps of the grid.
+
+    Args:
+        bounds: Of the axis.
+        axes: The schedule of every axis.
+        shifts: Whether the grid may walk the axis from its first block in bounds on.
+    """
     axis = axes[bounds.axis]
     start = extremes(bounds.start, axes) if bounds.start is not None else None
     stop = extremes(bounds.stop, axes) if bounds.stop is not None else None
@@ -167,6 +173,7 @@ def walk(bounds: Bounds, axes: Axes) -> Walk:
         varies=tuple(name for name in bounds.axes if not axes[name].squeezed),
         live=_live(axis, start, stop),
         whole=_whole(axis, start, stop),
+        span=span(bounds, axes) if shifts else None,
     )
 
 
@@ -188,10 +195,10 @@ def starts_empty(bounds: Bounds, axes: Axes) -> bool:
     return bounds.start is not None or not all(_positive(term) for term in varying)
 
 
-def _terms(value: Value) -> list[Value]:
-    """The values of which a value is the smallest."""
-    if isinstance(value, Apply) and value.operation.name == "minimum":
-        return [term for arg in value.args for term in _terms(arg)]
+def _terms(value: Value, extreme: str = "minimum") -> list[Value]:
+    """The values of which a value is the smallest, or the greatest."""
+    if isinstance(value, Apply) and value.operation.name == extreme:
+        return [term for arg in value.args for term in _terms(arg, extreme)]
     return [value]
 
 
@@ -266,6 +273,12 @@ def blocks(
     return found
 
 
+def first_block(axis: Axis) -> Expr:
+    """The first block of an axis that is in bounds."""
+    start = Local(axis.start)
+    return start if axis.squeezed else ir.Quotient(start, Local(axis.block))
+
+
 def _block(axis: Axis, walk: Walk | None, live: Expr | None) -> Expr:
     block: Expr = ir.Step(axis.name)
     ends = {end.name for end in walk.ends} if walk else set()
@@ -296,3 +309,53 @@ def replaced(expr: Expr, blocks: dict[str, Expr]) -> Expr:
             return ir.Call(made, tuple(replaced(arg, blocks) for arg in args), dims, static)
         case _:
             return expr
+
+
+def span(bounds: Bounds, axes: Axes) -> Expr | None:
+    """How many blocks of an axis the bounds can reach in a step, if that is known in the trace.
+
+    ``stop - start`` is known where the positions and scalars in them cancel, as in a window.
+    """
+    if bounds.start is None or bounds.stop is None:
+        return None
+    for stop in _terms(bounds.stop):
+        for start in _terms(bounds.start, "maximum"):
+            width = _width(_linear(stop), _linear(start), axes)
+            if width is not None:
+                block = Local(axes[bounds.axis].block)
+                return _sum(ir.Quotient(width, block, up=True), 1)
+    return None
+
+
+Linear = dict[Value | None, int]
+"""A sum of values, each times a number; None stands for 1."""
+
+
+def _linear(value: Value) -> Linear:
+    match value:
+        case Constant(value=number):
+            return {None: int(number)}
+        case Apply(operation=made, args=(x, y)) if made.name in ("add", "subtract"):
+            return _added(_linear(x), _linear(y), 1 if made.name == "add" else -1)
+        case _:
+            return {value: 1}
+
+
+def _added(x: Linear, y: Linear, sign: int) -> Linear:
+    keys = dict.fromkeys((*x, *y))
+    return {key: x.get(key, 0) + sign * y.get(key, 0) for key in keys}
+
+
+def _width(stop: Linear, start: Linear, axes: Axes) -> Expr | None:
+    """One less than how many positions lie between two ends in the block of a step."""
+    difference = _added(stop, start, -1)
+    if any(count for key, count in difference.items() if key is not None):
+        return None
+    number = difference.get(None, 0) - 1
+    width: Expr = Literal(0)
+    for key, count in stop.items():
+        if isinstance(key, Positions) and not axes[key.axis].squeezed:
+            if count != 1 or axes[key.axis].tile is None or width != Literal(0):
+                return None
+            width, number = Local(axes[key.axis].block), number - 1
+    return _sum(width, number) if width != Literal(0) else Literal(number)

@@ -97,7 +97,9 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
     looped, names = looped_axis(spec, program), copied(spec, program)
     grid = tuple(axis for axis in spec.grid if axis != looped)
     axes = plan_axes(spec, program, grid)
-    walks = {name: walk(bounds, axes) for name, bounds in program.domain.bounds.items()}
+    inner = {name for name in grid if name in spec.reduction}
+    inner -= {axis for seen in map(program.domain.seen.get, spec.outputs) for axis in seen or ()}
+    walks = {n: walk(bounds, axes, n in inner) for n, bounds in program.domain.bounds.items()}
     segments = plan_segments(spec, program)
     listed = {}
     if segments is not None:

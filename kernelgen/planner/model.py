@@ -27,6 +27,7 @@ class Axis:
         skipped: The Python name of how many of the block's first positions are out of bounds.
         start: The Python name of the first position in bounds.
         stop: The Python name of one past the last position in bounds.
+        walked: The Python name of the step along an axis of which the grid walks a part.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Axis:
     skipped: str
     start: str
     stop: str
+    walked: str
 
     @property
     def squeezed(self) -> bool:
@@ -60,6 +62,8 @@ class Walk:
         varies: Axes along which the bounds vary inside a block.
         live: Whether a step has any position in bounds.
         whole: Whether every position of a step's block is in bounds.
+        span: How many blocks the grid walks from the first one in bounds on; None where it walks
+            all of them.
     """
 
     axis: str
@@ -67,6 +71,7 @@ class Walk:
     varies: tuple[str, ...]
     live: Expr
     whole: Expr
+    span: Expr | None
 
 
 @record

@@ -20,7 +20,7 @@ def taken(program: Program, axes: Iterable[Axis], operands: Iterable[str]) -> fr
     names = set(operands)
     for axis in axes:
         names |= {axis.name, axis.step, axis.block}
-        names |= {axis.left, axis.skipped, axis.start, axis.stop}
+        names |= {axis.left, axis.skipped, axis.start, axis.stop, axis.walked}
     for _, statements in program.phases():
         names |= {statement.target for statement in statements}
     return frozenset(names)

@@ -119,6 +119,9 @@ def check_outputs(spec: KernelSpec, program: Program) -> list[Diagnostic]:
     return findings
 
 
+_NAMES = ("i", "left", "skip", "start", "stop", "step")
+
+
 def plan_axes(spec: KernelSpec, program: Program, grid: tuple[str, ...]) -> dict[str, Axis]:
     """Every axis with its role and the names that stand for it in the kernel.
 
@@ -136,7 +139,7 @@ def plan_axes(spec: KernelSpec, program: Program, grid: tuple[str, ...]) -> dict
         if name in spec.reduction or name in revisited:
             role = "arbitrary"
         place = dimensions.index(name) if name in dimensions else None
-        own = [unused(f"{name}_{part}", taken) for part in ("i", "left", "skip", "start", "stop")]
+        own = [unused(f"{name}_{part}", taken) for part in _NAMES]
         axes[name] = Axis(name, axis.tile, role, place, *own)
     return axes
 

@@ -179,7 +179,15 @@ def kernel(plan: Plan) -> Kernel:
     loop = copying.text(live)
     ends = _used_ends(plan)
     inner = tuple(end for end in ends if plan.loop and plan.loop.axis in steps_in(end.value))
-    ends_before = printer.statements(tuple(end for end in ends if end not in inner))
+    shifted = [plan.axes[a] for a in plan.walks if wrapper.grid_step(plan, a) != plan.axes[a].step]
+    moved = {axis.name for axis in shifted}
+    late = tuple(end for end in ends if end not in inner and moved & steps_in(end.value))
+    early = tuple(end for end in ends if end not in (*inner, *late))
+    ends_before = [
+        *printer.statements(early),
+        *(wrapper.shift_line(printer, axis) for axis in shifted),
+        *printer.statements(late),
+    ]
     first = last = ""
     if phases.init or finish:
         known = names.live if plan.loop is None else ""
@@ -252,7 +260,7 @@ def _program_ids(plan: Plan, printer: Printer, read: set[str]) -> list[str]:
     segments = plan.segments
     merged = (segments.axis, segments.group) if segments is not None else ()
     axes = [plan.axes[a] for a in plan.grid if a in printer.steps and a not in merged]
-    numbered = [(axis.grid or 0, axis.step) for axis in axes]
+    numbered = [(axis.grid or 0, wrapper.grid_step(plan, axis.name)) for axis in axes]
     if segments is not None:
         numbered.append((segments.grid, segments.step))
     pairs = [(name, f"pl.program_id({grid})") for grid, name in sorted(numbered)]
@@ -300,7 +308,8 @@ def _guard(plan: Plan, printer: Printer, when: str, live: str) -> str:
             continue
         axis = plan.axes[name]
         end = "0" if when == "first" else f"pl.num_programs({axis.grid}) - 1"
-        conditions.append(f"{printer.step(name)} == {end}")
+        printer.step(name)
+        conditions.append(f"{wrapper.grid_step(plan, name)} == {end}")
     if len(conditions) + (plan.computed is not None) > 1:
         conditions = [f"({text})" for text in conditions]
     if plan.computed is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelgen.diagnostics import listing
 from kernelgen.language.dtypes import DTYPES
 from kernelgen.language.operations import ATOM
+from kernelgen.planner.bounds import first_block
 from kernelgen.planner.ir import Expr, Layout, Walked, locals_in, parts
 from kernelgen.planner.model import Axis, Copy, Operand, Plan
 from kernelgen.planner.names import names_of, unused
@@ -219,9 +220,16 @@ def steps(plan: Plan) -> list[str]:
     """The names of the grid positions."""
     segments = plan.segments
     return [
-        segments.step if segments and name == segments.group else plan.axes[name].step
+        segments.step if segments and name == segments.group else grid_step(plan, name)
         for name in dimensions(plan)
     ]
+
+
+def grid_step(plan: Plan, name: str) -> str:
+    """The name of the grid position along an axis: its block, or a step from its first one on."""
+    walk = plan.walks.get(name)
+    axis = plan.axes[name]
+    return axis.walked if walk is not None and walk.span is not None else axis.step
 
 
 def segment_lines(plan: Plan) -> list[str]:
@@ -264,7 +272,11 @@ def grid_text(plan: Plan) -> str:
             blocks = cut.name if cut.squeezed else f"pl.cdiv({cut.name}, {cut.block})"
             counts.append(f"{blocks} + {edges}")
             continue
-        counts.append(name if axis.squeezed else f"pl.cdiv({name}, {axis.block})")
+        count = name if axis.squeezed else f"pl.cdiv({name}, {axis.block})"
+        walk = plan.walks.get(name)
+        if walk is not None and walk.span is not None:
+            count = f"min({count}, {Printer(plan).text(walk.span)})"
+        counts.append(count)
     return shape_text(counts)
 
 
@@ -299,9 +311,12 @@ def _index_function(plan: Plan, index: tuple[Expr, ...], name: str) -> list[str]
     printer = IndexPrinter(plan)
     axes = [axis for axis in plan.blocks if any(axis in _walked(block) for block in index)]
     used = {name for axis in axes for name in locals_in(plan.blocks[axis])}
+    used |= {plan.axes[a].start for a in axes if grid_step(plan, a) != plan.axes[a].step}
     ends = [end for walk in plan.walks.values() for end in walk.ends if end.name in used]
+    shifted = [plan.axes[axis] for axis in axes if grid_step(plan, axis) != plan.axes[axis].step]
     body = [
         *printer.statements(tuple(ends)),
+        *(shift_line(printer, axis) for axis in shifted),
         *(f"{printer.block(axis)} = {printer.text(plan.blocks[axis])}" for axis in axes),
         f"return {', '.join(printer.text(block) for block in index)}",
     ]
@@ -312,6 +327,11 @@ def _index_function(plan: Plan, index: tuple[Expr, ...], name: str) -> list[str]
         *(f"    {line}" for line in body),
         "",
     ]
+
+
+def shift_line(printer: Printer, axis: Axis) -> str:
+    """The block of a step along an axis that the grid walks from its first block in bounds on."""
+    return f"{axis.step} = {printer.text(first_block(axis))} + {axis.walked}"
 
 
 def _index_arguments(plan: Plan, printer: Printer) -> list[str]:

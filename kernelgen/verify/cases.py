@@ -47,16 +47,18 @@ def small_tiles(spec: KernelSpec) -> dict[str, int]:
 
 
 def _smallest(spec: KernelSpec, axis: str) -> int:
-    places = {place for operand in _blocks(spec) for place in _places(operand, axis)}
+    found = [
+        (place, operand.memory_space)
+        for operand in (*spec.inputs.values(), *spec.outputs.values())
+        if operand.memory_space != "SMEM"
+        for place in _places(operand.axes, axis)
+    ]
+    # Copies move whole tiles of memory: a block of two of them ends in part of it in some arrays.
+    units = 2 if any(space == "ANY" for _, space in found) else 1
+    places = {place for place, _ in found}
     if "last" in places:
-        return LANES
-    return SUBLANES if "second" in places else 2
-
-
-def _blocks(spec: KernelSpec) -> Iterator[tuple[str, ...]]:
-    for operand in (*spec.inputs.values(), *spec.outputs.values()):
-        if operand.memory_space == "VMEM":
-            yield operand.axes
+        return units * LANES
+    return units * SUBLANES if "second" in places else 2
 
 
 def _places(axes: tuple[str, ...], axis: str) -> Iterator[str]:
@@ -106,7 +108,7 @@ def generated(spec: KernelSpec) -> list[Case]:
         for i, axis in enumerate(spec.axes)
         if spec.axes[axis].tile is None
     }
-    steps = {axis: 4 if axis in (*spec.reduction, *_scalar_axes(spec)) else 2 for axis in spec.axes}
+    steps = _steps(spec)
     return [
         case("one tile", tile | whole),
         case("a tile less one", {a: max(1, t - 1) for a, t in tile.items()} | whole),
@@ -116,6 +118,18 @@ def generated(spec: KernelSpec) -> list[Case]:
         case("less than a tile", {a: 3 + i % 4 for i, a in enumerate(spec.axes)}),
         case("one position", dict.fromkeys(spec.axes, 1)),
     ]
+
+
+def _steps(spec: KernelSpec) -> dict[str, int]:
+    """How many tiles of every axis are several; where blocks are copied ahead, more than buffers.
+
+    Only then does a copy follow another one in the same buffer.
+    """
+    steps = {axis: 4 if axis in (*spec.reduction, *_scalar_axes(spec)) else 2 for axis in spec.axes}
+    for operand in (*spec.inputs.values(), *spec.outputs.values()):
+        if spec.grid and operand.memory_space == "ANY" and spec.grid[-1] in operand.axes:
+            steps[spec.grid[-1]] = max(steps[spec.grid[-1]], (operand.buffers or 2) + 2)
+    return steps
 
 
 def _scalar_axes(spec: KernelSpec) -> set[str]:
@@ -140,10 +154,10 @@ def _picked(spec: KernelSpec) -> set[str]:
 
 
 def _uneven(tile: dict[str, int], steps: dict[str, int]) -> dict[str, int]:
-    """Several tiles and a part of one, of another length for every axis."""
+    """Several tiles and at most half of one, of another length for every axis."""
     sizes = {}
     for number, (axis, length) in enumerate(tile.items(), 1):
-        part = 1 + (length // 2 + number) % (length - 1) if length > 1 else 0
+        part = 1 + (length // 4 + number) % (length // 2) if length > 1 else 0
         sizes[axis] = (steps[axis] - 1) * length + part
     return sizes
 

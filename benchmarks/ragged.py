@@ -1,0 +1,385 @@
+"""What ragged, masked and streaming kernels cost, in the model time of a TPU.
+
+``python benchmarks/ragged.py [--target v6e] [name ...]`` needs libtpu, but no TPU. A time is the
+larger of two: the compiler's estimate of the cycles, over the clock, and the bytes that the kernel
+moves, over the bandwidth of HBM (see ``estimates.py``). Both belong to one version of libtpu, so
+that only ratios within one run mean anything. Every kernel is generated from its spec in the
+catalogue, at the best of the tiles listed here. Exits with 1 when a figure is missed.
+
+The batch is 8 sequences of up to 4096, with 41 % of the positions in use. What it is compared with
+treats every sequence as if it had 4096.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import builds
+import peers
+from estimates import BANDWIDTH, CLOCK, Argument, Estimator, Program
+from figures import report
+
+LENGTHS = (4096, 2900, 2300, 1500, 1100, 800, 500, 240)
+FULL = (4096,) * 8
+HEADS = 8
+
+Spec = dict[str, Any]
+Tiles = dict[str, int]
+
+
+class Cost(NamedTuple):
+    """Cycles of the core, and bytes between it and HBM."""
+
+    cycles: float
+    bytes: float = 0
+
+    def plus(self, other: Cost, times: float = 1) -> Cost:
+        """The sum with some number of others."""
+        return Cost(self.cycles + times * other.cycles, self.bytes + times * other.bytes)
+
+
+class Timed(NamedTuple):
+    """A time in seconds, and how it came about."""
+
+    seconds: float
+    how: str
+
+    def __str__(self) -> str:
+        return f"{self.seconds * 1e6:.0f} us ({self.how})"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Costs on one target."""
+
+    estimator: Estimator
+
+    def program(self, text: str, name: str, arrays: Sequence[Argument], **options: int) -> Cost:
+        """The cycles of a program; infinite where it does not compile."""
+        answer = self.estimator.estimate(Program(text, name, tuple(arrays), options))
+        return Cost(answer.cycles or math.inf)
+
+    def kernel(self, data: Spec, sizes: Mapping[str, int], lengths: Sequence[int] = ()) -> Cost:
+        """The cycles and the bytes of a generated kernel whose operands the grid moves."""
+        text = builds.text(data, self.estimator.target)
+        arrays = builds.arguments(data, sizes)
+        cost = self.program(builds.frozen(text, lengths), data["name"], arrays)
+        return cost._replace(bytes=sum(builds.moved(text, data["name"], arrays, lengths).values()))
+
+    def slope(self, cost: Callable[[int], Cost], count: int) -> Cost:
+        """The cost at a count, from those at 1 and 2: every one more costs the same."""
+        one, two = cost(1), cost(2)
+        return one.plus(two.plus(one, -1), count - 1)
+
+    def time(self, cost: Cost, how: str = "") -> Timed:
+        """The model time of a cost."""
+        target = self.estimator.target
+        core, memory = cost.cycles / CLOCK[target], cost.bytes / BANDWIDTH[target]
+        limit = f"core {core * 1e6:.0f} us, HBM {memory * 1e6:.0f} us"
+        return Timed(max(core, memory), f"{how}: {limit}" if how else limit)
+
+
+def best(candidates: Iterable[Timed]) -> Timed:
+    return min(candidates, key=lambda timed: timed.seconds)
+
+
+def faster(name: str, base: Timed, timed: Timed, required: float) -> bool:
+    factor = base.seconds / timed.seconds
+    kept = report(name, f"{factor:.2f} x", f">= {required:g} x", factor >= required)
+    print(f"      {timed}\n      against {base}")
+    return kept
+
+
+def at_most(name: str, timed: Timed, base: Timed, required: float) -> bool:
+    ratio = timed.seconds / base.seconds
+    kept = report(name, f"{ratio:.3f} of it", f"<= {required:g} of it", ratio <= required)
+    print(f"      {timed}\n      against {base}")
+    return kept
+
+
+def named(tiles: Mapping[str, int]) -> str:
+    return "tiles " + ", ".join(f"{axis} {tile}" for axis, tile in tiles.items())
+
+
+# Mean over the sequence.
+
+MEAN_TILES: tuple[Tiles, ...] = (
+    {"d": 2048, "s": 256},
+    {"d": 8192, "s": 128},
+    {"d": 4096, "s": 128},
+)
+MEAN_SIZES = {"b": 8, "s": 4096, "d": 8192}
+
+
+def mean(bench: Bench) -> list[bool]:
+    arrays = builds.arguments(builds.specification("ragged_mean"), MEAN_SIZES)
+    # XLA reads x once.
+    base = bench.program(peers.XLA, "mean", arrays)._replace(
+        bytes=4 * math.prod(MEAN_SIZES.values())
+    )
+    xla = bench.time(base, "XLA")
+    padded = best(_mean(bench, tiles, ()) for tiles in MEAN_TILES)
+    results = []
+    for name, cost in (("ragged_mean", _mean), ("ragged_mean_any", _mean_any)):
+        ragged = best(cost(bench, tiles, LENGTHS) for tiles in MEAN_TILES)
+        full = best(cost(bench, tiles, FULL) for tiles in MEAN_TILES)
+        results.append(faster(f"{name} against XLA", xla, ragged, 2.35))
+        results.append(at_most(f"{name}, all full, against padded", full, padded, 1.05))
+    return results
+
+
+def _mean(bench: Bench, tiles: Tiles, lengths: Sequence[int]) -> Timed:
+    data = builds.tiled(builds.specification("ragged_mean"), tiles)
+    if not lengths:
+        data = builds.unbounded(data)
+    blocks = MEAN_SIZES["d"] // tiles["d"]
+
+    def some(count: int) -> Cost:
+        return bench.kernel(data, {**MEAN_SIZES, "d": count * tiles["d"]}, lengths)
+
+    cost = bench.slope(some, blocks) if blocks > 1 else some(1)
+    return bench.time(cost, named(tiles))
+
+
+def _mean_any(bench: Bench, tiles: Tiles, lengths: Sequence[int]) -> Timed:
+    """Loops that copy blocks: a loop's last block is computed while nothing is copied."""
+    seconds, steps = 0.0, 0
+    blocks = MEAN_SIZES["d"] // tiles["d"]
+    for length in lengths:
+        trips = -(-length // tiles["s"])
+        core = _loop(bench, tiles, length)
+        cost = Cost(core, 4 * (trips * tiles["s"] + 1) * tiles["d"])
+        seconds += blocks * (
+            bench.time(cost).seconds + core / max(trips, 1) / CLOCK[bench.estimator.target]
+        )
+        steps += blocks * trips
+    return Timed(seconds, f"{named(tiles)}: {steps} iterations, one a loop not overlapped")
+
+
+def _loop(bench: Bench, tiles: Tiles, length: int) -> float:
+    """The cycles of a loop for one length, without its copies."""
+    data = builds.tiled(builds.specification("ragged_mean_any"), tiles)
+    text = builds.static(builds.text(data, bench.estimator.target), length)
+
+    def some(count: int) -> Cost:
+        arrays = builds.arguments(data, {"b": count, "s": 4096, "d": tiles["d"]})
+        return bench.program(builds.frozen(text, [length]), data["name"], arrays)
+
+    return some(2).cycles - some(1).cycles
+
+
+# Rows times weights.
+
+MATMUL_TILES: tuple[Tiles, ...] = (
+    {"m": 128, "n": 5120},
+    {"m": 256, "n": 5120},
+    {"m": 512, "n": 5120},
+    {"m": 256, "n": 2560},
+)
+MATMUL_SIZES = {"b": 8, "m": 4096, "k": 2048, "n": 5120}
+
+
+def matmul(bench: Bench) -> list[bool]:
+    data = builds.specification("ragged_matmul")
+    arrays = builds.arguments(data, MATMUL_SIZES)
+    # x, the weights and the result once each.
+    moved = 2 * (8 * 4096 * (2048 + 5120) + 2048 * 5120)
+    base = bench.time(bench.program(peers.XLA, "matmul", arrays)._replace(bytes=moved), "XLA")
+    padded = best(_matmul(bench, builds.unbounded(copy.deepcopy(data))))
+    results = []
+    for outside, required in (("zero", 1.85), ("unspecified", 2.1)):
+        data["outputs"]["o"]["outside"] = outside
+        ragged, full = best(_matmul(bench, data, LENGTHS)), best(_matmul(bench, data, FULL))
+        name = f"ragged_matmul, outside {outside}"
+        results.append(faster(f"{name}, against XLA", base, ragged, required))
+        results.append(at_most(f"{name}, all full", full, padded, 1.05))
+    return results
+
+
+def _matmul(bench: Bench, data: Spec, lengths: Sequence[int] = ()) -> list[Timed]:
+    """With the whole of k in a step: nothing is accumulated."""
+    times = []
+    for tiles in MATMUL_TILES:
+        edited = builds.whole(copy.deepcopy(data), "k", "o = dot(x, w, k)")
+        cost = bench.kernel(builds.tiled(edited, tiles), MATMUL_SIZES, lengths)
+        times.append(bench.time(cost, named({**tiles, "k": 2048})))
+    return times
+
+
+# Attention.
+
+RAGGED_TILES: tuple[Tiles, ...] = (
+    {"q": 512, "s": 512},
+    {"q": 512, "s": 1024},
+    {"q": 256, "s": 1024},
+)
+ATTENTION_TILES: tuple[Tiles, ...] = (
+    {"q": 512, "s": 1024},
+    {"q": 1024, "s": 1024},
+    {"q": 1024, "s": 2048},
+    {"q": 512, "s": 4096},
+    {"q": 1024, "s": 4096},
+)
+PEER_BLOCKS = (
+    (512, 1024, 512),
+    (1024, 1024, 512),
+    (1024, 1024, 1024),
+    (1024, 2048, 1024),
+    (1024, 4096, 1024),
+)
+
+
+def attention(bench: Bench) -> list[bool]:
+    data = builds.specification("ragged_attention")
+    padded_data = builds.unbounded(copy.deepcopy(data))
+    ragged = best(_attention(bench, data, RAGGED_TILES, 8, LENGTHS))
+    full = best(_attention(bench, data, RAGGED_TILES, 8, FULL))
+    padded = best(_attention(bench, padded_data, RAGGED_TILES, 8))
+    return [
+        faster("ragged_attention against all full", full, ragged, 3.2),
+        at_most("ragged_attention, all full, against padded", full, padded, 1.05),
+    ]
+
+
+def _attention(
+    bench: Bench,
+    data: Spec,
+    tried: Sequence[Tiles],
+    batch: int = 1,
+    lengths: Sequence[int] = (),
+) -> list[Timed]:
+    times = []
+    for tiles in tried:
+        edited = builds.tiled(copy.deepcopy(data), tiles)
+
+        def heads(count: int, edited: Spec = edited) -> Cost:
+            sizes = {"b": batch, "h": count, "q": 4096, "s": 4096, "d": 128}
+            return bench.kernel(edited, sizes, lengths)
+
+        times.append(bench.time(bench.slope(heads, HEADS), named(tiles)))
+    return times
+
+
+def peer(bench: Bench) -> list[bool]:
+    results = []
+    for name, causal in (("flash_attention", 0), ("causal_attention", 1)):
+        own = best(_attention(bench, builds.specification(name), ATTENTION_TILES))
+        other = best(_peers(bench, causal))
+        results.append(at_most(f"{name} against the better peer", own, other, 1.0))
+    return results
+
+
+def _peers(bench: Bench, causal: int) -> list[Timed]:
+    """Cycles alone: they move no more bytes than their core has time for."""
+    times = []
+    for name, text in (("flash", peers.FLASH), ("splash", peers.SPLASH)):
+        for block_q, block_s, inner in PEER_BLOCKS:
+            options = {"block_q": block_q, "block_s": block_s, "inner": inner, "causal": causal}
+
+            def heads(count: int, text: str = text, options: Tiles = options) -> Cost:
+                arrays: list[Argument] = [((1, count, 4096, 128), "bfloat16")] * 3
+                return bench.program(text, "attention", arrays, **options)
+
+            how = f"{name}, blocks {block_q} x {block_s}, {inner} at a time"
+            times.append(bench.time(bench.slope(heads, HEADS), how))
+    return times
+
+
+# Steps that do work.
+
+
+def steps(bench: Bench) -> list[bool]:
+    causal = _live(bench, "causal_attention", {"q": 512, "s": 512}, 4096)
+    share = causal / 8**2
+    window = {
+        size: _live(bench, "sliding_window_attention", {"q": 512, "s": 512}, size)
+        for size in (4096, 8192, 16384)
+    }
+    per_tile = window[8192] / (8192 // 512)
+    shown = ", ".join(f"{live} at {size}" for size, live in window.items())
+    return [
+        report(
+            "steps of causal_attention at 4096 that work",
+            f"{share:.1%} ({causal} of 64)",
+            "<= 57 %",
+            share <= 0.57,
+        ),
+        # A window of 1024 and a tile of 512 reach over at most 3 tiles of 512.
+        report(
+            "steps of sliding_window_attention that work",
+            f"{per_tile:.2f} a tile of q ({shown})",
+            "<= 3 a tile",
+            per_tile <= 3,
+        ),
+    ]
+
+
+def _live(bench: Bench, name: str, tiles: Tiles, size: int) -> int:
+    """The steps of one head in which the generated predicate holds."""
+    import numpy as np
+
+    data = builds.tiled(builds.specification(name), tiles)
+    text = builds.text(data, bench.estimator.target)
+    found = re.search(r"= pl\.program_id\(2\), pl\.program_id\(3\)\n(.*?)\n\n", text, re.DOTALL)
+    assert found is not None
+    q_i, s_i = np.indices((size // tiles["q"], size // tiles["s"]))
+    names = {"jnp": np, "q_i": q_i, "s_i": s_i, "q": size, "s": size}
+    names |= {f"block_{axis}": tile for axis, tile in tiles.items()}
+    exec("if True:\n" + found[1], names)
+    return int(np.sum(names["live"]))
+
+
+# Streaming.
+
+STREAM_SIZES = {"m": 8192, "n": 1024}
+
+
+def streaming(bench: Bench) -> list[bool]:
+    data = builds.specification("scale_add_any")
+    by_grid = copy.deepcopy(data)
+    for operand in (*by_grid["inputs"].values(), *by_grid["outputs"].values()):
+        operand.pop("memory_space")
+        operand.pop("buffers")
+    grid = bench.time(bench.kernel(by_grid, STREAM_SIZES), "the grid's pipeline")
+    text = builds.static(builds.text(data, bench.estimator.target))
+    arrays = builds.arguments(data, STREAM_SIZES)
+    core = bench.program(builds.frozen(text), data["name"], arrays)
+    moved = 3 * 4 * math.prod(STREAM_SIZES.values())
+    loop = bench.time(core._replace(bytes=moved), "the kernel's own copies, not simulated")
+    return [at_most("scale_add_any against the grid's pipeline", loop, grid, 1.0)]
+
+
+FIGURES: dict[str, Callable[[Bench], list[bool]]] = {
+    "mean": mean,
+    "matmul": matmul,
+    "attention": attention,
+    "peers": peer,
+    "steps": steps,
+    "streaming": streaming,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Model times of ragged kernels.")
+    parser.add_argument("--target", default="v6e", choices=sorted(CLOCK))
+    parser.add_argument("names", nargs="*", metavar="name", help=", ".join(FIGURES))
+    chosen = parser.parse_args()
+    unknown = [name for name in chosen.names if name not in FIGURES]
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join(FIGURES)}")
+    with Estimator(chosen.target) as estimator:
+        print(f"{chosen.target}, libtpu {estimator.libtpu}: model time")
+        bench = Bench(estimator)
+        results = [kept for name in chosen.names or FIGURES for kept in FIGURES[name](bench)]
+    return int(not all(results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
