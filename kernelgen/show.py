@@ -26,7 +26,9 @@ def table(plan: Plan) -> str:
     sections = [
         [f"{plan.spec.name}: {' '.join(plan.spec.doc.split())}"],
         [f"grid  {_grid(plan)}"],
-        _columns([("axis", "tile", "walked"), *map(_axis, plan.axes.values())]),
+        _columns(
+            [("axis", "tile", "walked", "bounds"), *(_axis(plan, a) for a in plan.axes.values())]
+        ),
         _columns(
             [
                 ("operand", "kind", "dtype", "memory", "array", "block", "index map", "residency"),
@@ -42,15 +44,32 @@ def table(plan: Plan) -> str:
 
 
 def _grid(plan: Plan) -> str:
-    return " x ".join(_count(plan.axes[axis]) for axis in plan.grid) or "a single step"
+    segments = plan.segments
+    counts = []
+    for axis in plan.grid:
+        if segments is not None and axis == segments.group:
+            counts.append(f"blocks of {segments.axis} by {axis}")
+        elif segments is None or axis != segments.axis:
+            counts.append(_count(plan.axes[axis]))
+    grid = " x ".join(counts) or "a single step"
+    return f"{grid}, then a loop over {plan.loop.axis}" if plan.loop is not None else grid
 
 
 def _count(axis: Axis) -> str:
     return axis.name if axis.tile == 1 else f"cdiv({axis.name}, {axis.tile})"
 
 
-def _axis(axis: Axis) -> tuple[str, ...]:
-    return (axis.name, "whole" if axis.tile is None else str(axis.tile), _ROLES[axis.role])
+def _axis(plan: Plan, axis: Axis) -> tuple[str, ...]:
+    tile = "whole" if axis.tile is None else str(axis.tile)
+    loop = plan.loop is not None and plan.loop.axis == axis.name
+    return (axis.name, tile, "in a loop" if loop else _ROLES[axis.role], _bounds(plan, axis.name))
+
+
+def _bounds(plan: Plan, name: str) -> str:
+    axis = plan.spec.axes[name]
+    if axis.start is None and axis.stop is None:
+        return "-"
+    return f"from {axis.start or 0} up to {axis.stop or name}"
 
 
 def _operand(plan: Plan, operand: Operand) -> tuple[str, ...]:
@@ -76,7 +95,12 @@ def _index_map(plan: Plan, operand: Operand) -> str:
         return "-"
     if operand.memory_space == "SMEM":
         return "the whole array"
-    return ", ".join(_part(plan.axes[axis]) for axis in operand.axes) or "the scalar"
+    declared = plan.spec.inputs.get(operand.name) or plan.spec.outputs[operand.name]
+    parts = [
+        f"{axis} {declared.index[axis]}" if axis in declared.index else _part(plan.axes[axis])
+        for axis in operand.axes
+    ]
+    return ", ".join(parts) or "the scalar"
 
 
 def _part(axis: Axis) -> str:
@@ -90,13 +114,24 @@ def _residency(plan: Plan, operand: Operand) -> str:
     verb = "written" if operand.kind == "output" else "fetched"
     if operand.kind == "scratch":
         return "kept across steps"
+    if operand.memory_space == "ANY" and not operand.layout:
+        return f"updated by {_updater(plan, operand.name)}"
+    copies = {copy.name: copy for copy in plan.copies}
+    if operand.name in copies:
+        verb = "copied back" if operand.kind == "output" else "copied"
     if operand.memory_space == "SMEM" or not operand.fetched_every:
         return f"{verb} once"
+    if operand.name in copies and copies[operand.name].looped:
+        return f"{verb} by the kernel, {copies[operand.name].buffers} blocks in VMEM"
     # A block is fetched again when any axis outside the innermost one that moves it advances.
-    moving = max(plan.grid.index(axis) for axis in operand.fetched_every) + 1
-    text = f"{verb} per step of {listing(plan.grid[:moving])}"
-    stays = plan.grid[moving:]
+    moving = max(plan.walked.index(axis) for axis in operand.fetched_every) + 1
+    text = f"{verb} per step of {listing(plan.walked[:moving])}"
+    stays = plan.walked[moving:]
     return f"{text}, stays along {listing(stays)}" if stays else text
+
+
+def _updater(plan: Plan, name: str) -> str:
+    return next(o.name for o in plan.of_kind("output") if o.alias == name)
 
 
 def _buffers(plan: Plan) -> list[str]:
