@@ -109,25 +109,31 @@ def moved(
         lengths: The lengths of the sequences, for a ragged kernel.
 
     Returns:
-        The bytes in and out.
+        The bytes in and out, for a result of the last argument's dtype.
     """
-    import jax
     import jax.numpy as jnp
     import numpy as np
 
-    call: dict[str, Any] = {}
-    names = _captured(module, call)
-    structs: Any = [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in arrays]
-    jax.eval_shape(names[name], *structs)
-    spec = call.get("grid_spec") or call["spec"]
+    spec = pipeline(module, name, arrays)
     grid = np.indices(spec.grid).reshape(len(spec.grid), -1).astype(np.int32)
     scalars = (jnp.asarray(lengths, jnp.int32),) if lengths else ()
-    inputs = zip(spec.in_specs, structs[len(scalars) :], strict=True)
-    out = [(spec.out_specs, call["out_shape"])]
+    inputs = zip(spec.in_specs, arrays[len(scalars) :], strict=True)
+    out = [(spec.out_specs, arrays[-1])]
     return {
-        direction: sum(_blocks(b, s, grid, scalars) for b, s in operands)
+        direction: sum(_blocks(block, dtype, grid, scalars) for block, (_, dtype) in operands)
         for direction, operands in (("in", inputs), ("out", out))
     }
+
+
+def pipeline(module: str, name: str, arrays: Sequence[Argument]) -> Any:
+    """The grid and the block specs of a module's call of Pallas."""
+    import jax
+    import numpy as np
+
+    call: dict[str, Any] = {}
+    structs: Any = [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in arrays]
+    jax.eval_shape(_captured(module, call)[name], *structs)
+    return call.get("grid_spec") or call["spec"]
 
 
 def _captured(module: str, call: dict[str, Any]) -> dict[str, Any]:
@@ -147,14 +153,14 @@ def _captured(module: str, call: dict[str, Any]) -> dict[str, Any]:
     return names
 
 
-def _blocks(block: Any, array: Any, grid: Any, scalars: tuple[Any, ...]) -> int:
+def _blocks(block: Any, dtype: str, grid: Any, scalars: tuple[Any, ...]) -> int:
     import numpy as np
 
     indices = block.index_map(*grid, *scalars)
     at = np.stack([np.broadcast_to(np.asarray(i), grid.shape[1:]) for i in indices])
     fetched = 1 + int(np.any(at[:, 1:] != at[:, :-1], axis=0).sum())
     shape = (size or 1 for size in block.block_shape)
-    return fetched * prod(shape) * int(np.dtype(array.dtype).itemsize)
+    return fetched * prod(shape) * int(np.dtype(dtype).itemsize)
 
 
 def static(module: str, length: int | None = None) -> str:

@@ -1,7 +1,7 @@
 """What the kernels are compared with: jnp as XLA compiles it, and the kernels that come with jax.
 
 Each is the source of a program. Masks and bounds of splash attention are read from SMEM, which the
-compiler's simulation takes for 0; here they are computed from the position in the grid instead, with
+compiler's simulation takes for 0; here they follow from the position in the grid instead, with
 the same blocks skipped and fetched.
 """
 
