@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -22,13 +23,7 @@ WHOLE, TAIL = "several steps", "several steps and a tail"
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Runner]:
-    with Runner(time_limit=40, attempts=2) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def short_runner() -> Iterator[Runner]:
-    with Runner(time_limit=20, attempts=1) as running:
+    with Runner(time_limit=60) as running:
         yield running
 
 
@@ -126,46 +121,79 @@ def faulty(fault: str, loop: Loop) -> str:
             return replaced(text, loop.ahead, loop.unguarded)
         case "one copy too many":
             return replaced(text, loop.ahead, loop.ahead.replace("<", "<="))
-        case "one buffer too few is filled ahead":
-            return replaced(text, f"range(min({loop.depth}, ", f"range(min({loop.depth - 1}, ")
         case "a result is overwritten before it is written":
             return replaced(text, loop.waits_to_write, "")
         case "the drain is left out":
             return replaced(text, loop.drain, "        pass\n")
         case "the drain ends one early":
-            return replaced(text, f"({loop.depth}, {loop.end}), 0, -1", f"({loop.depth}, {loop.end}), 1, -1")
+            return replaced(text, f"{loop.end}), 0, -1)", f"{loop.end}), 1, -1)")
         case "one semaphore for all results":
             return every_slot(text, "o")
     raise ValueError(fault)
 
 
-READING = [
-    "a block is not waited for",
-    "the next block is waited for",
-    "the semaphore of another slot is waited for",
-    "a block is overwritten before it is read",
-    "one semaphore for all slots",
-    "the last copies are not guarded",
-    "one copy too many",
-    "one buffer too few is filled ahead",
-]
-WRITING = [
-    "a result is overwritten before it is written",
-    "the drain is left out",
-    "the drain ends one early",
-    "one semaphore for all results",
-]
-FAULTS = [
-    *((fault, STREAM) for fault in READING + WRITING),
-    *((fault, RAGGED) for fault in READING),
+RACE, NAN, HANG = "RACE|race", "nan", "hung"
+LEFT = "CpuCallback error|non-zero count"
+"""Past the array, or a semaphore that nothing has waited for."""
+
+FAULTS: list[tuple[str, Loop, str, Interpreter, str]] = [
+    ("a block is not waited for", STREAM, WHOLE, "tpu", NAN),
+    ("a block is not waited for", STREAM, WHOLE, "tpu eager", RACE),
+    ("the next block is waited for", STREAM, TAIL, "tpu", NAN),
+    ("the semaphore of another slot is waited for", STREAM, WHOLE, "tpu", HANG),
+    ("a block is overwritten before it is read", STREAM, WHOLE, "tpu", RACE),
+    ("one semaphore for all slots", STREAM, WHOLE, "tpu", NAN),
+    ("the last copies are not guarded", STREAM, WHOLE, "tpu eager", LEFT),
+    ("one copy too many", STREAM, WHOLE, "tpu eager", LEFT),
+    ("a result is overwritten before it is written", STREAM, WHOLE, "tpu", NAN),
+    ("the drain is left out", STREAM, WHOLE, "tpu", NAN),
+    ("the drain ends one early", STREAM, WHOLE, "tpu", NAN),
+    ("one semaphore for all results", STREAM, WHOLE, "tpu", "has to be"),
+    ("a block is not waited for", RAGGED, WHOLE, "tpu", NAN),
+    ("a block is overwritten before it is read", RAGGED, WHOLE, "tpu", RACE),
+    ("one semaphore for all slots", RAGGED, WHOLE, "tpu", NAN),
+    ("the last copies are not guarded", RAGGED, TAIL, "tpu eager", LEFT),
+    ("one copy too many", RAGGED, TAIL, "tpu eager", LEFT),
 ]
 
 
-@pytest.mark.parametrize(("fault", "loop"), FAULTS, ids=lambda p: getattr(p, "kernel", p))
-def test_a_fault_is_found(short_runner: Runner, fault: str, loop: Loop) -> None:
-    text = faulty(fault, loop)
-    for about in (WHOLE, TAIL):
-        for mode in MODES:
-            found = failures(short_runner, loop.kernel, text, about, mode)
-            print(fault, loop.kernel, about, mode, [f[:150] for f in found], flush=True)
+def label(parameter: object) -> str:
+    return parameter.kernel if isinstance(parameter, Loop) else str(parameter)
+
+
+@pytest.mark.parametrize(("fault", "loop", "about", "mode", "symptom"), FAULTS, ids=label)
+def test_a_fault_is_found(
+    runner: Runner, fault: str, loop: Loop, about: str, mode: Interpreter, symptom: str
+) -> None:
+    runner.attempts, runner.time_limit = (1, 20) if symptom == HANG else (2, 60)
+    found = failures(runner, loop.kernel, faulty(fault, loop), about, mode)
     assert found
+    assert re.search(symptom, found[0])
+
+
+# The process
+
+
+def test_a_run_that_stalls_once_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[object] = [TimeoutError("late"), {"messages": ["wrong"]}]
+    asked = Runner(attempts=2)
+    monkeypatch.setattr(asked, "ask", lambda question: _next(answers))
+    name = STREAM.kernel
+    assert failures(asked, name, "", WHOLE, "tpu") == ["wrong"]
+    answers += [TimeoutError("late"), TimeoutError("late")]
+    assert failures(asked, name, "", WHOLE, "tpu") == ["hung: late"]
+
+
+def _next(answers: list[object]) -> object:
+    answer = answers.pop(0)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def test_a_process_that_dies_is_a_failure_and_the_next_run_has_a_new_one(runner: Runner) -> None:
+    text = catalogue.module_text(STREAM.kernel)
+    dies = replaced(text, "import functools\n", "import functools\nimport os\n\nos._exit(3)\n")
+    (found,) = failures(runner, STREAM.kernel, dies, TAIL, "tpu")
+    assert "exit code 3" in found
+    assert failures(runner, STREAM.kernel, text, TAIL, "tpu") == []
