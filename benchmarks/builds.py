@@ -164,13 +164,14 @@ def _blocks(block: Any, dtype: str, grid: Any, scalars: tuple[Any, ...]) -> int:
 
 
 def static(module: str, length: int | None = None) -> str:
-    """A kernel that copies its blocks itself, without the copies and with a known length.
+    """A kernel that copies its blocks itself, with a known length and only its writes started.
 
-    The compiler's simulation does not follow copies that are waited for in another iteration, and
-    guesses how often a loop runs whose bound it does not know.
+    The compiler's simulation aborts at copies that are waited for in another iteration, and guesses
+    how often a loop runs whose bound it does not know. Without the writes there would be no result.
     """
     if length is not None:
         module = re.sub(r"jnp\.minimum\(lengths_ref\[b_i\], \w+\)", str(length), module)
         divisor = f"jnp.float32({max(length, 1)})"
         module = module.replace("jnp.maximum(s_stop, 1).astype(jnp.float32)", divisor)
-    return re.sub(r"\n    for dim, \(i, size\) in ", r"\n    return None\g<0>", module)
+    start = '    if action == "wait" or not write:\\n        return None'
+    return re.sub(r"\n    for dim, \(i, size\) in ", rf"\n{start}\g<0>", module)

@@ -34,6 +34,9 @@ sys.path.insert(0, str(ROOT))
 
 from kernelgen.verify.aot import ENVIRONMENT, TOPOLOGIES  # noqa: E402
 
+# jax looks for a TPU in this process too.
+os.environ.update(ENVIRONMENT)
+
 CLOCK = {"v5e": 1.5e9, "v6e": 1.75e9}
 """Cycles a second."""
 
