@@ -178,7 +178,7 @@ def _loop(bench: Bench, tiles: Tiles, length: int) -> float:
 
 # Rows times weights.
 
-MATMUL_TILES: tuple[Tiles, ...] = ({"m": 256, "n": 5120}, {"m": 256, "n": 2560})
+MATMUL_TILES: tuple[Tiles, ...] = ({"m": 256, "n": 5120}, {"m": 512, "n": 5120})
 MATMUL_SIZES = {"b": 8, "m": 4096, "k": 2048, "n": 5120}
 
 
