@@ -30,6 +30,8 @@ def check(spec: KernelSpec) -> Program:
         KernelgenError: With every finding of the KG2xx rules.
     """
     checker = _Checker(spec)
+    if checker.misplaced:  # without its positions a body has other axes: what follows is noise
+        raise KernelgenError(checker.misplaced)
     program = checker.program()
     findings = checker.scope.findings or check_partial(spec, program)
     if findings:
@@ -42,7 +44,8 @@ class _Checker:
         self.spec = spec
         self.indexing = Indexing(spec)
         self.scope = Scope(spec, domain(spec, self.indexing), {})
-        self.indexing.findings = self.scope.findings = [*self.indexing.findings]
+        self.misplaced = [*self.indexing.findings]
+        self.indexing.findings = self.scope.findings
         self.scope.read |= self.indexing.read
         self.scope.statements.update({phase: self.parse(phase) for phase in PHASES})
         self.expressions = Expressions(self.scope, self.indexing)

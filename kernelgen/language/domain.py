@@ -155,6 +155,13 @@ class _Reader:
                 self.report("KG216", f"a limit of {name} is not made of sizes", "", *pointer)
             if value is not None:
                 found.append(value)
+        low, high = (found[0], found[-1]) if found else (None, None)
+        if self.spec.inputs[name].dtype not in ("int32", "int8", "int4"):
+            message = f"{name} is {self.spec.inputs[name].dtype}: a range is of whole numbers"
+            self.report("KG216", message, "remove range", "inputs", name, "range")
+        elif isinstance(low, Constant) and isinstance(high, Constant) and high.value < low.value:
+            message = f"the range of {name} ends before it starts"
+            self.report("KG216", message, "write [least, greatest]", "inputs", name, "range")
         return (found[0], found[1]) if len(found) == 2 else None
 
     # Indices

@@ -22,7 +22,8 @@ DEFAULT_BUFFERS = 2
 
 def looped_axis(spec: KernelSpec, program: Program) -> str | None:
     """The axis of the grid that is a loop inside the kernel, if there is one."""
-    if not spec.grid:
+    merged = {groups.axis for groups in program.domain.groups.values()}
+    if not spec.grid or spec.grid[-1] in merged:  # a list tells its blocks
         return None
     seen = program.domain.seen
     moved = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelgen.planner.ir import Expr, Local, locals_in
+from kernelgen.planner.ir import Expr, Local, Statement, Store, locals_in
 from kernelgen.planner.model import Copy, Plan
 from kernelgen.planner.names import names_of, unused
 from kernelgen.records import record
@@ -189,12 +189,13 @@ class Copying:
             lines += both
         return lines
 
-    def stores(self) -> list[str]:
-        """The copies of results that are complete."""
+    def stores(self, statements: tuple[Statement, ...]) -> list[str]:
+        """The copies of results that statements have completed."""
+        written = {line.name for line in statements if isinstance(line, Store)}
         return [
             line
             for copy in self.plan.copies
-            if copy.writes and not copy.looped
+            if copy.writes and not copy.looped and copy.name in written
             for line in self.both(copy)
         ]
 

@@ -173,7 +173,8 @@ def kernel(plan: Plan) -> Kernel:
         tuple(printer.statements(statements))
         for statements in (phases.init, phases.step, phases.finish, plan.outside)
     )
-    finish = (*finish, *copying.stores())
+    step = (*step, *copying.stores(phases.step))
+    finish = (*finish, *copying.stores(phases.finish))
     loads = tuple(copying.loads())
     blocks = copying.ends()
     loop = copying.text(live)
@@ -313,8 +314,8 @@ def _guard(plan: Plan, printer: Printer, when: str, live: str) -> str:
     if len(conditions) + (plan.computed is not None) > 1:
         conditions = [f"({text})" for text in conditions]
     if plan.computed is not None:
-        is_live = plan.computed == both(_conditions(plan))
-        conditions.append(live if live and is_live else f"({printer.text(plan.computed)})")
+        known = live and plan.computed == both(_conditions(plan))
+        conditions.append(live if known else f"({printer.text(plan.computed)})")
     return " & ".join(conditions)
 
 

@@ -173,7 +173,9 @@ def _shape(axes: tuple[str, ...]) -> str:
 def block_lines(plan: Plan) -> list[str]:
     """Tiles cut to the axes they are larger than, and arrays that are copied in whole tiles."""
     lines = []
-    cut = [axis for axis in tiled(plan) if axis.name not in plan.uncut]
+    padded = {axis for units in plan.units.values() for axis in units}
+    uncut = plan.uncut - padded  # what is copied has 8 rows at least
+    cut = [axis for axis in tiled(plan) if axis.name not in uncut]
     names = ", ".join(axis.block for axis in cut)
     together = f"{names} = {', '.join(_cut(plan, axis) for axis in cut)}"
     if len(together) + 4 <= WIDTH:
@@ -181,7 +183,7 @@ def block_lines(plan: Plan) -> list[str]:
     else:
         lines += [f"{axis.block} = {_cut(plan, axis)}" for axis in cut]
     for axis in tiled(plan):
-        if axis.name in plan.uncut:
+        if axis.name in uncut:
             lines += [
                 f"if {axis.name} > 1:  # a product by a single narrow row does not lower",
                 f"    {axis.block} = {_cut(plan, axis)}",

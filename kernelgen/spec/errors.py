@@ -43,6 +43,8 @@ def _finding(detail: Any) -> Diagnostic:
     kind: str = detail["type"]
     pointer: Pointer = detail["loc"]
     value = detail["input"]
+    if "range" in pointer and pointer[0] == "inputs" and value is not None:
+        return _no_range(pointer, value)
     if kind == "missing":
         return _missing(pointer)
     if kind == "extra_forbidden":
@@ -57,6 +59,15 @@ def _finding(detail: Any) -> Diagnostic:
         message = f"{label(pointer)} must be {wanted}, not {_describe(value)}"
         return Diagnostic("KG103", message, pointer=pointer)
     return _out_of_range(kind, pointer, detail)
+
+
+def _no_range(pointer: Pointer, value: object) -> Diagnostic:
+    where = pointer[: pointer.index("range") + 2]
+    if len(where) == len(pointer[: pointer.index("range") + 1]):
+        message = f"{label(where)} must be a list of two limits, not {_describe(value)}"
+        return Diagnostic("KG103", message, 'write [0, "size(s)"]', pointer=where)
+    message = f"{label(where)} must be an integer or an expression of sizes"
+    return Diagnostic("KG103", f"{message}, not {_describe(value)}", pointer=where)
 
 
 def null(pointer: Pointer) -> Diagnostic:
