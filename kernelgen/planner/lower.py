@@ -22,7 +22,7 @@ from kernelgen.language.program import (
 from kernelgen.language.types import WEAK
 from kernelgen.planner import ir
 from kernelgen.planner.blocks import Blocks, Variable
-from kernelgen.planner.bounds import first_position
+from kernelgen.planner.bounds import end_position, first_position
 from kernelgen.planner.bounds import operation as operation_
 from kernelgen.planner.context import Context, Lowered
 from kernelgen.planner.ir import Bind, Expr, Layout, Literal, Local, Statement, Store
@@ -41,8 +41,9 @@ from kernelgen.planner.layout import (
 from kernelgen.planner.masks import Masks
 from kernelgen.planner.outputs import Outputs
 from kernelgen.planner.rewrite import (
+    ZERO,
+    applied,
     integer_position,
-    last_inside,
     recurrence,
     scan_operands,
     sum_of_products,
@@ -440,11 +441,28 @@ class Lowering:
             and self.context.finishes
             and not self.masks.holds_last(arg, axis)
         ):
-            return self.lower(last_inside(value, axis, self.context.bounds.get(axis)))
+            return self.last_inside(value, axis)
         part = self.lower(arg)
         dim = part.layout.index(axis)
         expr = ir.Call(value.operation, (part.expr,), (dim,))
         return Lowered(expr, without(part.layout, (axis,)), part.dtype)
+
+    def last_inside(self, value: Apply, axis: str) -> Lowered:
+        """The value at the last position of a block that counts, selected by its position."""
+        plan, bounds = self.context.axes[axis], self.context.bounds.get(axis)
+        is_bounded = bounds is not None and bounds.stop is not None
+        stop: Expr = Local(plan.stop) if is_bounded else ir.Extent(axis)
+        if plan.tile is not None:
+            stop = operation_("minimum", stop, end_position(plan))
+        name = self.blocks.fresh(f"{axis}_last")
+        last = Lowered(operation_("subtract", stop, Literal(1)), (), "int32")
+        self.blocks.lines.append(Bind(name, last.expr, (), "int32"))
+        self.blocks.variables[name] = Variable(Lowered(Local(name), (), "int32"))
+        positions = Positions(axis, Type((axis,), "int32"))
+        is_last = applied("equal", (positions, Read(name, "local", Type((), "int32"))), "bool")
+        part = self.lower(applied("where", (is_last, value.args[0], ZERO), value.type.dtype))
+        expr = self.reduce("sum", part, (axis,))
+        return Lowered(expr, without(part.layout, (axis,)), value.type.dtype)
 
     def named_value(self, value: Value, stem: str) -> Read:
         """The value as a variable of its own."""

@@ -86,6 +86,8 @@ class Masks:
             if leaf is not None:
                 self.mask(*leaf, axis)
             else:
+                if isinstance(value, Read) and self.holds_last(value, axis):
+                    value = Cast(value, value.type)  # its own last position has to stay
                 value = self.name(value, stem)
                 self.mask(value, identity, axis)
         return value
@@ -97,7 +99,11 @@ class Masks:
             for part in walk(value)
             if isinstance(part, Read) and axis in part.type.axes and self.is_exact(part, axis)
         }
-        ragged = [read for read in leaves.values() if self.fill(read, axis) is None]
+        ragged = [
+            read
+            for read in leaves.values()
+            if self.fill(read, axis) is None and not self.holds_last(read, axis)
+        ]
         for read in ragged:
             for number in (identity, False, 0.0, float("-inf"), float("inf")):
                 fits = _holds(read.type.dtype, number)
@@ -121,7 +127,6 @@ class Masks:
         masked = ir.Inside(Local(name), condition, fill, lowered.dtype, along_lanes)
         bind = Bind(name, masked, lowered.layout, lowered.dtype)
         self.place(name, axis, (*made, bind))
-        variable.scanned -= {axis}
         if exact:
             variable.fills[axis] = fill
         else:

@@ -101,17 +101,6 @@ def recurrence(value: Apply, args: list[Value]) -> Value:
     return Apply(OPERATIONS["add"], (decayed, x), (), value.type)
 
 
-def last_inside(value: Apply, axis: str, bounds: Bounds | None) -> Value:
-    """The value at the last position that counts, selected by its position."""
-    stop = bounds.stop if bounds is not None else None
-    end = stop if stop is not None else Size(axis, Type((), WEAK_INT))
-    one = Constant(1, Type((), WEAK_INT))
-    last = applied("subtract", (end, one), end.type.dtype)
-    is_last = applied("equal", (Positions(axis, Type((axis,), "int32")), last), "bool")
-    picked = applied("where", (is_last, value.args[0], ZERO), value.type.dtype)
-    return Apply(OPERATIONS["sum"], (picked,), (axis,), value.type)
-
-
 def without_zeros(name: str, args: tuple[Expr, ...]) -> Expr | None:
     """A sum or product with the zero that an empty axis leaves, simplified; 0 / 0 counts as 0."""
     zeros = [isinstance(arg, Literal) and arg.value == 0 for arg in args]

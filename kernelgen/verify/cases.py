@@ -128,7 +128,8 @@ def _steps(spec: KernelSpec) -> dict[str, int]:
     steps = {axis: 4 if axis in (*spec.reduction, *_scalar_axes(spec)) else 2 for axis in spec.axes}
     for operand in (*spec.inputs.values(), *spec.outputs.values()):
         if spec.grid and operand.memory_space == "ANY" and spec.grid[-1] in operand.axes:
-            steps[spec.grid[-1]] = max(steps[spec.grid[-1]], (operand.buffers or 2) + 2)
+            buffers = getattr(operand, "buffers", None) or 2
+            steps[spec.grid[-1]] = max(steps[spec.grid[-1]], buffers + 2)
     return steps
 
 
