@@ -92,7 +92,7 @@ def count(
     def when(condition: Any) -> Callable[[Callable[[], None]], None]:
         def decide(run: Callable[[], None]) -> None:
             if bool(condition):
-                if "step" in run.__code__.co_freevars:
+                if run.__name__ == "_step" or "step" in run.__code__.co_freevars:
                     counts.worked += 1
                 elif run.__name__ not in ("_init", "_finish"):
                     run()
