@@ -49,6 +49,7 @@ class Kernel:
     finish: tuple[str, ...]
     outside: tuple[str, ...]
     helpers: tuple[str, ...]
+    writes: bool
     bound: str
 
 
@@ -101,6 +102,7 @@ class _Kernel:
             finish=finish,
             outside=outside if self.conditions else (),
             helpers=tuple(helper.lstrip("_") for helper in self.printer.helpers),
+            writes=any(copy.writes for copy in plan.copies),
             bound=f"functools.partial({bound})" if statics else name,
         )
 
