@@ -1,9 +1,10 @@
 """Builds of catalogue kernels for the estimates, and the bytes that they move.
 
 A ragged kernel is compiled with its lengths written into the text, as a chain of selects over the
-number of the sequence: the compiler's simulation follows selects, minima and products of grid
-positions, but takes what is read from SMEM, quotients and remainders for 0. Quotients become shifts
-for the same reason, so that tiles have to be powers of two.
+number of the sequence, and a grouped one with its offsets and segments: the compiler's simulation
+follows selects, minima and products of grid positions, but takes what is read from SMEM, quotients
+and remainders for 0. Quotients become shifts for the same reason, so that tiles have to be powers
+of two.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def arguments(data: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[Argume
     )
 
 
-def frozen(module: str, lengths: Sequence[int] = ()) -> str:
+def frozen(module: str, lengths: Sequence[int] = (), limit: int = VMEM_LIMIT) -> str:
     """A module whose lengths and quotients the compiler's simulation can follow."""
     chain = str(lengths[-1]) if lengths else "0"
     for i, length in reversed(list(enumerate(lengths[:-1]))):
@@ -90,12 +91,72 @@ def frozen(module: str, lengths: Sequence[int] = ()) -> str:
     module = module.replace("lengths_ref[b_i]", chain)
     module = module.replace("pl.cdiv(", "_cdiv(").replace("lax.div(", "_div(")
     module = re.sub(r"\n\s*vmem_limit_bytes=[^\n]*", "", module)
-    limit = f"CompilerParams(vmem_limit_bytes={VMEM_LIMIT}, "
-    return module.replace("CompilerParams(", limit) + SHIFTS
+    params = f"CompilerParams(vmem_limit_bytes={limit}, "
+    return module.replace("CompilerParams(", params) + SHIFTS
+
+
+def segmented(
+    data: Mapping[str, Any],
+    target: str,
+    sizes: Mapping[str, int],
+    offsets: Sequence[int],
+    limit: int,
+) -> tuple[str, int]:
+    """A module that is frozen for some offsets, and the bytes that it moves.
+
+    Args:
+        data: The spec of a kernel whose grid has a step for each segment.
+        target: The TPU.
+        sizes: The extents of its axes.
+        offsets: Where the groups start and the last one ends.
+        limit: Bytes of VMEM that the build may use.
+
+    Returns:
+        The text and the bytes.
+    """
+    import numpy as np
+
+    from kernelgen.planner.traffic import traffic
+
+    plan = kernelgen.plan(kernelgen.loads(json.dumps(data)), [target])
+    segments = plan.segments
+    assert segments is not None
+    # The wrapper's computation; last come copies of the last segment.
+    size, ends = sizes[segments.axis], np.asarray(offsets)
+    block = min(plan.axes[segments.axis].tile or size, size)
+    cuts = np.sort(np.append(np.arange(0, size, block), np.clip(ends, 0, size)))
+    cuts = np.sort(np.where(np.diff(cuts, append=size) > 0, cuts, size))
+    count = int(np.sum(cuts < size))
+    cuts = np.minimum(cuts, cuts[count - 1])
+    groups = np.searchsorted(ends, cuts, side="right") - 1
+    lists = {
+        segments.offsets: ends,
+        segments.groups: np.clip(groups, 0, sizes[segments.group] - 1),
+        segments.blocks: cuts // block,
+        segments.count: [count],
+    }
+
+    def chain(found: re.Match[str]) -> str:
+        values = [int(value) for value in lists[found[1]]]
+        chosen = str(values[-1])
+        for i, value in reversed(list(enumerate(values[:-1]))):
+            if value != values[i + 1]:
+                chosen = f"jnp.where({found[2]} <= {i}, {value}, {chosen})"
+        return chosen
+
+    # No index has brackets of its own.
+    reads = rf"\b({'|'.join(lists)})_ref\[([^\[\]]+)\]"
+    text = re.sub(reads, chain, frozen(kernelgen.render(plan), limit=limit))
+    moves = traffic(plan, sizes, {segments.offsets: offsets})
+    return text, sum(moves.bytes.values())
 
 
 def moved(
-    module: str, name: str, arrays: Sequence[Argument], lengths: Sequence[int] = ()
+    module: str,
+    name: str,
+    arrays: Sequence[Argument],
+    lengths: Sequence[int] = (),
+    **options: int,
 ) -> dict[str, int]:
     """Bytes between HBM and VMEM, in the blocks that the grid's pipeline moves.
 
@@ -107,6 +168,7 @@ def moved(
         name: Its function.
         arrays: Shapes and dtypes of its arguments.
         lengths: The lengths of the sequences, for a ragged kernel.
+        options: Other arguments of the function.
 
     Returns:
         The bytes in and out, for a result of the last argument's dtype.
@@ -114,7 +176,7 @@ def moved(
     import jax.numpy as jnp
     import numpy as np
 
-    spec = pipeline(module, name, arrays)
+    spec = pipeline(module, name, arrays, **options)
     grid = np.indices(spec.grid).reshape(len(spec.grid), -1).astype(np.int32)
     scalars = (jnp.asarray(lengths, jnp.int32),) if lengths else ()
     inputs = zip(spec.in_specs, arrays[len(scalars) :], strict=True)
@@ -125,14 +187,15 @@ def moved(
     }
 
 
-def pipeline(module: str, name: str, arrays: Sequence[Argument]) -> Any:
+def pipeline(module: str, name: str, arrays: Sequence[Argument], **options: int) -> Any:
     """The grid and the block specs of a module's call of Pallas."""
     import jax
     import numpy as np
 
     call: dict[str, Any] = {}
     structs: Any = [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in arrays]
-    jax.eval_shape(_captured(module, call)[name], *structs)
+    function = _captured(module, call)[name]
+    jax.eval_shape(lambda *arrays: function(*arrays, **options), *structs)
     return call.get("grid_spec") or call["spec"]
 
 
