@@ -236,5 +236,6 @@ def static(module: str, length: int | None = None) -> str:
         module = re.sub(r"jnp\.minimum\(lengths_ref\[b_i\], \w+\)", str(length), module)
         divisor = f"jnp.float32({max(length, 1)})"
         module = module.replace("jnp.maximum(s_stop, 1).astype(jnp.float32)", divisor)
-    start = '    if action == "wait" or not write:\\n        return None'
+    waits = '    if action == "wait" or not write:' if "write=False" in module else "    if True:"
+    start = f"{waits}\\n        return None"
     return re.sub(r"\n    for dim, \(i, size\) in ", rf"\n{start}\g<0>", module)
