@@ -221,6 +221,8 @@ class _Checker:
 
     def check_used(self) -> None:
         updated = {output.alias for output in self.spec.outputs.values()}
+        if not updated - {None} <= set(self.spec.inputs):
+            return  # a misspelt alias makes the input look unused
         unused = [("inputs", f"input {n}", n) for n in self.spec.inputs if n not in updated]
         unused += [("scratch", f"scratch buffer {name}", name) for name in self.spec.scratch]
         for section, described, name in unused:

@@ -128,6 +128,17 @@ class _Reader:
         if value is None:
             return None
         used = {part.axis for part in walk(value) if isinstance(part, Size)}
+        follows = [axis for axis in sorted(used) if self.spec.axes[axis].size is not None]
+        if follows and name not in used:
+            self.report(
+                "KG216",
+                f"the size of {name} uses {follows[0]}, of which the size follows from others, too",
+                "use axes that an input has",
+                "axes",
+                name,
+                "size",
+            )
+            return None
         if value.type.dtype != WEAK_INT or name in used:
             self.report(
                 "KG216",

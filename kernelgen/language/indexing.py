@@ -195,8 +195,9 @@ class Indexing:
         if name in _EXTREMES and len(args) > 1:
             return reduce(lambda x, y: combined(_EXTREMES[name], (x, y), span), args)
         if name not in _ARITHMETIC:
+            shown = OPERATIONS[name].infix or name if name in OPERATIONS else name
             raise self.fail(
-                "KG216", f"{name} has no part in positions", call.name_span, f"use {_ALLOWED}"
+                "KG216", f"{shown} has no part in positions", call.name_span, f"use {_ALLOWED}"
             )
         if name == "floor_divide" and not _positive(args[1]):
             raise self.fail(
@@ -211,9 +212,8 @@ class Indexing:
         (argument,) = call.args if len(call.args) == 1 else (call,)
         if not isinstance(argument, Name) or argument.name not in self.spec.axes:
             wanted = argument.name if isinstance(argument, Name) else ""
-            raise self.fail(
-                "KG204", "size takes an axis", argument.span, nearest(wanted, self.spec.axes)
-            )
+            message = f"unknown axis {wanted}" if wanted else "size takes an axis"
+            raise self.fail("KG204", message, argument.span, nearest(wanted, self.spec.axes))
         return Size(argument.name, Type((), WEAK_INT), call.span)
 
 

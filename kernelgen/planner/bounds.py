@@ -162,6 +162,7 @@ def walk(bounds: Bounds, axes: Axes, shifts: bool) -> Walk:
     axis = axes[bounds.axis]
     start = extremes(bounds.start, axes) if bounds.start is not None else None
     stop = extremes(bounds.stop, axes) if bounds.stop is not None else None
+    reach = span(bounds, axes) if shifts else None
     ends = []
     if start is not None:
         ends.append(Bind(axis.start, start.low, (), "int32"))
@@ -171,9 +172,9 @@ def walk(bounds: Bounds, axes: Axes, shifts: bool) -> Walk:
         axis=axis.name,
         ends=tuple(ends),
         varies=tuple(name for name in bounds.axes if not axes[name].squeezed),
-        live=_live(axis, start, stop),
+        live=_live(axis, start, stop, reach is not None),
         whole=_whole(axis, start, stop),
-        span=span(bounds, axes) if shifts else None,
+        span=reach,
     )
 
 
@@ -219,14 +220,14 @@ def _positive(value: Value) -> bool:
             return False
 
 
-def _live(axis: Axis, start: Range | None, stop: Range | None) -> Expr:
-    """Whether a step has any position in bounds."""
+def _live(axis: Axis, start: Range | None, stop: Range | None, shifted: bool) -> Expr:
+    """Whether a step has any position in bounds; one that is shifted starts in them."""
     conditions = []
     if stop is not None and axis.tile is not None:
         conditions.append(operation("less", first_position(axis), Local(axis.stop)))
     elif stop is not None and start is None:
         conditions.append(operation("greater", Local(axis.stop), Literal(0)))
-    if start is not None and (axis.tile is not None or stop is None):
+    if start is not None and (axis.tile is not None or stop is None) and not shifted:
         conditions.append(operation("greater", end_position(axis), Local(axis.start)))
     if start is not None and stop is not None and not axis.squeezed:
         conditions.append(operation("less", Local(axis.start), Local(axis.stop)))

@@ -37,7 +37,7 @@ from kernelgen.planner.copies import (
     plan_units,
 )
 from kernelgen.planner.cost import cost
-from kernelgen.planner.ir import Bind, Expr, Literal, Statement, Store, locals_of
+from kernelgen.planner.ir import Bind, Expr, Literal, Load, Statement, Store, locals_of
 from kernelgen.planner.legality import (
     check_accumulators,
     check_aliases,
@@ -131,7 +131,9 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
         grid=grid,
         segments=segments,
         copies=copies,
-        loop=loop(spec, axes, walks, grid, copies, looped),
+        loop=loop(
+            spec, axes, walks, grid, copies, looped, is_segment(segments) if segments else None
+        ),
         operands=operands,
         units=plan_units(operands, axes, names),
         walks=walks,
@@ -253,10 +255,10 @@ def _empty(
     missing = tuple(name for name in axes if not all(name in operand.axes for operand in outputs))
     if not missing:
         return None
-    special = {*program.domain.bounds, *_indexed(program)}
+    special = {*program.domain.bounds}
     special |= {groups.group for groups in program.domain.groups.values()}
-    if special & set(missing):
-        return tuple(Store(operand.name, Literal(0), form="scalar") for operand in outputs)
+    if special & set(missing) or program.domain.indices:
+        return tuple(_untouched(operand) for operand in outputs)
     whole = {name: replace(axis, tile=None, role="whole") for name, axis in axes.items()}
     context = Context(
         axes=whole,
@@ -285,9 +287,11 @@ def _empty(
     return _needed((*statements, *zeros), outputs, missing)
 
 
-def _indexed(program: Program) -> set[str]:
-    """Axes of which operands see one block, chosen by an index."""
-    return {axis for index in program.domain.indices.values() for axis in index}
+def _untouched(operand: Operand) -> Store:
+    """An output of which nothing is computed: 0, or the input that it is updated from."""
+    if operand.alias is None:
+        return Store(operand.name, Literal(0), form="scalar")
+    return Store(operand.name, Load(operand.alias))
 
 
 def _needed(

@@ -72,6 +72,7 @@ def loop(
     grid: tuple[str, ...],
     copies: tuple[Copy, ...],
     name: str | None,
+    segment: Expr | None,
 ) -> Loop | None:
     """The loop inside the kernel.
 
@@ -82,11 +83,14 @@ def loop(
         grid: The axes outside of the loop.
         copies: What is copied.
         name: The looped axis, or None.
+        segment: Whether a step of the grid has a segment; None where it walks none.
     """
     if name is None:
         return None
     axis, walk = axes[name], walks.get(name)
     outer = [walks[a].live for a in grid if a in walks]
+    if segment is not None:
+        outer = [segment]
     fills = bool(walks) and any(
         copy.writes and copy.looped and spec.outputs[copy.name].outside == "zero" for copy in copies
     )

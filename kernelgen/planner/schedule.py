@@ -131,6 +131,14 @@ def plan_axes(spec: KernelSpec, program: Program, grid: tuple[str, ...]) -> dict
     axes = {}
     dimensions = [axis for axis in grid if axis not in merged(program)]
     revisited: tuple[str, ...] = _revisited(spec)
+    listed = {
+        axis
+        for name in spec.outputs
+        for value in program.domain.indices.get(name, {}).values()
+        for axis in value.type.axes
+    }
+    if listed:  # two of its steps may name one block: the later one is to win
+        revisited = spec.grid[min(spec.grid.index(axis) for axis in listed) :]
     if program.domain.groups:
         first = next(iter(program.domain.groups.values())).group
         revisited = spec.grid[spec.grid.index(first) :]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelgen.planner.ir import Expr, Local, Statement, Store, locals_in
+from kernelgen.planner.ir import Expr, Extent, Local, Quotient, Statement, Store
 from kernelgen.planner.model import Copy, Plan
 from kernelgen.planner.names import names_of, unused
 from kernelgen.records import record
@@ -143,7 +143,8 @@ class Copying:
         """How many blocks the whole axis has, where the loop may have fewer."""
         loop = self.plan.loop
         assert loop is not None
-        if not locals_in(loop.end) & {axis.stop for axis in self.plan.axes.values()}:
+        end = loop.end.x if isinstance(loop.end, Quotient) else loop.end
+        if isinstance(end, Extent):
             return None
         axis = self.plan.axes[loop.axis]
         size = self.printer.static(axis.name)

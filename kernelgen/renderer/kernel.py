@@ -173,7 +173,7 @@ def _references(plan: Plan) -> list[str]:
 def _conditions(plan: Plan) -> list[Expr]:
     """What has to hold for a step to do work, apart from what its loop ensures."""
     if plan.segments is not None and plan.computed is not None:
-        return [plan.computed]
+        return [plan.computed] if plan.loop is None or plan.loop.fills else []
     if plan.loop is None or plan.loop.fills:
         return [walk.live for walk in plan.walks.values()]
     ensured = (*plan.grid, plan.loop.axis)

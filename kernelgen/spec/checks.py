@@ -206,7 +206,9 @@ def _used_axes(data: dict[str, Any]) -> Iterator[Diagnostic]:
         at: dict[str, Any] = {"pointer": ("axes", name), "on_key": True}
         if not sections:
             yield Diagnostic("KG109", f"no operand has the axis {quoted(name)}", "remove it", **at)
-        elif "inputs" not in sections and not (sections == {"scratch"} and "tile" in axis):
+        elif "inputs" not in sections and (
+            sections != {"scratch"} or "tile" not in axis or name in data.get("grid", ())
+        ):
             message = f"the size of {quoted(name)} is unknown: no input has this axis"
             yield Diagnostic("KG111", message, "give an input this axis", **at)
 

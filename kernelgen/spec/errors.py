@@ -10,7 +10,14 @@ from pydantic import ValidationError
 
 from kernelgen.diagnostics import Diagnostic, Pointer, nearest, quoted
 from kernelgen.limits import MAX_FINDINGS
-from kernelgen.spec.models import MEMORY_SPACES, OUTSIDE, SUPPORTED_DTYPES, TARGETS, model_at
+from kernelgen.spec.models import (
+    MEMORY_SPACES,
+    OUTSIDE,
+    SIZE_LIMIT,
+    SUPPORTED_DTYPES,
+    TARGETS,
+    model_at,
+)
 
 _WANTED = {
     "string_type": "a string",
@@ -140,7 +147,9 @@ def _out_of_range(kind: str, pointer: Pointer, detail: Any) -> Diagnostic:
         message = f"{label(pointer)} is {_describe(detail['input'])}"
         return Diagnostic("KG110", message, f"at least {context['ge']}", pointer=pointer)
     if kind == "less_than_equal":
-        message = f"{label(pointer)} does not fit 32 bits"
+        message = f"{label(pointer)} is {_describe(detail['input'])}"
+        if context["le"] == SIZE_LIMIT:
+            message = f"{label(pointer)} does not fit 32 bits"
         return Diagnostic("KG110", message, f"at most {context['le']}", pointer=pointer)
     if kind in ("too_short", "string_too_short"):
         return Diagnostic("KG110", f"{label(pointer)} is empty", pointer=pointer)

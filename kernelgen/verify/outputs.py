@@ -82,6 +82,8 @@ def _first(value: Bounded, axis: str) -> Bounded:
 def _without_idle_rows(region: Region, value: Bounded) -> Bounded:
     """The value with 0 where an axis that it does not have has nothing in bounds."""
     for axis, bounds in region.domain.bounds.items():
+        if region.sizes[axis] == 0 and axis not in value.axes:
+            value = chosen((), np.asarray(False), value, 0)
         if axis in value.axes or not {*bounds.axes} <= {*value.axes}:
             continue
         inside = region.inside((axis,))
