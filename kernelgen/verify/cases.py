@@ -17,6 +17,9 @@ from kernelgen.verify.region import extents
 LANES, SUBLANES = 128, 8
 """The smallest legal block of the last two dimensions of an array."""
 
+SINGLE = 16
+"""Steps along a reduction axis of which a step sees one position."""
+
 LONG = 1024
 """A reduction of this length, in several steps, shows an accumulator of bfloat16."""
 
@@ -170,7 +173,9 @@ def long_reduction(spec: KernelSpec) -> Case | None:
     tiles = small_tiles(spec)
     sizes = {axis: _short(spec, axis, tiles) for axis in _free(spec)}
     for axis in [axis for axis in spec.reduction if axis in sizes]:
-        sizes[axis] = max(LONG, 4 * tiles.get(axis, 1))
+        # Single positions, such as pages, are short: what they hold makes the reduction long.
+        single = spec.axes[axis].tile == 1
+        sizes[axis] = SINGLE if single else max(LONG, 4 * tiles.get(axis, 1))
         if axis in tiles:
             tiles[axis] = min(tiles[axis] * 2, LONG // 4)
     return Case("a long reduction", _all(spec, sizes), tiles)
@@ -179,6 +184,8 @@ def long_reduction(spec: KernelSpec) -> Case | None:
 def _short(spec: KernelSpec, axis: str, tiles: dict[str, int]) -> int:
     if spec.axes[axis].tile == 1:
         return 1
+    if axis in _scalar_axes(spec):
+        return 4
     return tiles.get(axis, 64)
 
 
