@@ -101,9 +101,8 @@ def _applied(value: Apply, axes: Axes) -> Range:
         y = Range(y.high, y.low)
     elif name == "multiply":
         x, y = _ordered(value, x, y)
-    if name == "floor_divide" and not static:
-        make = _quotient if nonnegative(value.args[0]) else _floored
-        return Range(make(x.low, y.low), make(x.high, y.high))
+    if name == "floor_divide" and not static and nonnegative(value.args[0]):
+        return Range(ir.Quotient(x.low, y.low), ir.Quotient(x.high, y.high))
     return Range(_combined(name, x.low, y.low, static), _combined(name, x.high, y.high, static))
 
 
@@ -114,14 +113,6 @@ def _ordered(value: Apply, x: Range, y: Range) -> tuple[Range, Range]:
     elif isinstance(value.args[1], Constant) and value.args[1].value < 0:
         x = Range(x.high, x.low)
     return x, y
-
-
-def _quotient(x: Expr, y: Expr) -> Expr:
-    return ir.Quotient(x, y)
-
-
-def _floored(x: Expr, y: Expr) -> Expr:
-    return operation("floor_divide", x, y)
 
 
 def _combined(name: str, x: Expr, y: Expr, static: bool) -> Expr:
@@ -280,18 +271,20 @@ def first_block(axis: Axis) -> Expr:
     return start if axis.squeezed else ir.Quotient(start, Local(axis.block))
 
 
+def block_count(axis: Axis, size: Expr) -> Expr:
+    """How many blocks of an axis the first ``size`` positions take."""
+    return size if axis.squeezed else ir.Quotient(size, Local(axis.block), up=True)
+
+
 def _block(axis: Axis, walk: Walk | None, live: Expr | None) -> Expr:
     block: Expr = ir.Step(axis.name)
     ends = {end.name for end in walk.ends} if walk else set()
     size: Expr = ir.Extent(axis.name)
     if axis.stop in ends:
         size = operation("maximum", Local(axis.stop), Literal(1))
-    last = _sum(size if axis.squeezed else ir.Quotient(size, Local(axis.block), up=True), -1)
-    if axis.start in ends:
-        low: Expr = Local(axis.start)
-        block = operation(
-            "maximum", block, low if axis.squeezed else ir.Quotient(low, Local(axis.block))
-        )
+    last = _sum(block_count(axis, size), -1)
+    if walk is not None and axis.start in ends and walk.span is None:
+        block = operation("maximum", block, first_block(axis))
     if ends:
         block = operation("minimum", block, last)
     return block if live is None else operation("where", live, block, last)
@@ -323,8 +316,7 @@ def span(bounds: Bounds, axes: Axes) -> Expr | None:
         for start in _terms(bounds.start, "maximum"):
             width = _width(_linear(stop), _linear(start), axes)
             if width is not None:
-                block = Local(axes[bounds.axis].block)
-                return _sum(ir.Quotient(width, block, up=True), 1)
+                return _sum(block_count(axes[bounds.axis], width), 1)
     return None
 
 

@@ -10,10 +10,9 @@ from kernelgen.language.dtypes import DTYPES
 from kernelgen.planner.intermediates import peak_bytes
 from kernelgen.planner.ir import Layout
 from kernelgen.planner.model import Axis, Buffer, Copy, Memory, Operand, Phases
-from kernelgen.planner.targets import MIB, TARGETS
+from kernelgen.planner.targets import LANES, MIB, TARGETS
 from kernelgen.spec import KernelSpec
 
-LANES = 128
 ASSUMED_SIZE = 1024
 """Positions along a whole axis of which no case gives the size."""
 

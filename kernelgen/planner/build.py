@@ -101,12 +101,13 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
     inner -= {axis for seen in map(program.domain.seen.get, spec.outputs) for axis in seen or ()}
     walks = {n: walk(bounds, axes, n in inner) for n, bounds in program.domain.bounds.items()}
     segments = plan_segments(spec, program)
-    listed = {}
+    segment, listed = None, {}
     if segments is not None:
-        listed = dict.fromkeys((segments.group, segments.axis), is_segment(segments))
+        segment = is_segment(segments)
+        listed = dict.fromkeys((segments.group, segments.axis), segment)
     named = blocks(walks, axes, grid, listed)
     operands = plan_operands(spec, program, axes, named, names)
-    copies = plan_copies(spec, operands, axes, grid, names, looped)
+    copies = plan_copies(spec, program, operands, axes, grid, names, looped)
     findings = check_blocks(spec, operands)
     phases, uncut, masked, unlowered = _lower(spec, program, axes, walks, operands, segments)
     buffers = vmem_map(spec, phases, axes, operands, copies)
@@ -131,14 +132,12 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
         grid=grid,
         segments=segments,
         copies=copies,
-        loop=loop(
-            spec, axes, walks, grid, copies, looped, is_segment(segments) if segments else None
-        ),
+        loop=loop(spec, axes, walks, grid, copies, looped, segment),
         operands=operands,
         units=plan_units(operands, axes, names),
         walks=walks,
         blocks=named,
-        computed=is_segment(segments) if segments else _computed(spec, walks),
+        computed=segment or _computed(spec, walks),
         phases=phases,
         masked=masked,
         outside=_outside(spec, program, walks),

@@ -10,13 +10,13 @@ from __future__ import annotations
 from kernelgen.diagnostics import Diagnostic
 from kernelgen.language.program import Program
 from kernelgen.planner import ir
-from kernelgen.planner.bounds import both, operation
+from kernelgen.planner.bounds import block_count, both, first_block, operation
 from kernelgen.planner.ir import Expr, Literal, Local
 from kernelgen.planner.model import Axis, Copy, Loop, Operand, Walk
-from kernelgen.planner.names import unused
+from kernelgen.planner.names import declared_names, unused
+from kernelgen.planner.targets import LANES, SUBLANES
 from kernelgen.spec import KernelSpec
 
-LANES, SUBLANES = 128, 8
 DEFAULT_BUFFERS = 2
 
 
@@ -47,11 +47,11 @@ def copied(spec: KernelSpec, program: Program) -> frozenset[str]:
 
 def check_buffers(spec: KernelSpec, program: Program) -> list[Diagnostic]:
     """Findings about buffers of operands that are not copied ahead in a loop."""
-    loop = looped_axis(spec, program)
+    loop, names = looped_axis(spec, program), copied(spec, program)
     findings = []
     for section, operands in (("inputs", spec.inputs), ("outputs", spec.outputs)):
         for name, operand in operands.items():
-            moves = name in copied(spec, program) and loop in program.domain.seen[name]
+            moves = name in names and loop in program.domain.seen[name]
             if operand.buffers is not None and not moves:
                 findings.append(
                     Diagnostic(
@@ -98,11 +98,10 @@ def loop(
     size: Expr = ir.Extent(name)
     ends = {end.name for end in walk.ends} if walk and not fills else set()
     if axis.start in ends:
-        start = Local(axis.start)
-        first = start if axis.squeezed else ir.Quotient(start, Local(axis.block))
+        first = first_block(axis)
     if axis.stop in ends:
         size = Local(axis.stop)
-    end = size if axis.squeezed else ir.Quotient(size, Local(axis.block), up=True)
+    end = block_count(axis, size)
     if outer and not fills:
         end = operation("where", both(outer), end, first)
     return Loop(name, first, end, fills)
@@ -110,6 +109,7 @@ def loop(
 
 def plan_copies(
     spec: KernelSpec,
+    program: Program,
     operands: dict[str, Operand],
     axes: dict[str, Axis],
     grid: tuple[str, ...],
@@ -122,8 +122,9 @@ def plan_copies(
     """
     declared = [spec.inputs.get(name) or spec.outputs[name] for name in names]
     depth = max((operand.buffers or DEFAULT_BUFFERS for operand in declared), default=1)
+    taken = declared_names(spec, program)
     return tuple(
-        _copy(spec, operand, axes, grid, looped, depth)
+        _copy(spec, operand, axes, grid, looped, depth, taken)
         for operand in operands.values()
         if operand.name in names
     )
@@ -136,8 +137,8 @@ def _copy(
     grid: tuple[str, ...],
     looped: str | None,
     depth: int,
+    taken: set[str],
 ) -> Copy:
-    taken = {*spec.axes, *spec.inputs, *spec.outputs, *spec.scratch}
     inner = _inner(operand, grid)
     once = tuple(axis for axis in inner if axis in spec.reduction)
     moves = looped is not None and looped in operand.seen

@@ -10,11 +10,9 @@ from kernelgen.language.dtypes import DTYPES, REFUSED
 from kernelgen.language.program import Apply, Assignment, Program, walk
 from kernelgen.planner.model import Operand
 from kernelgen.planner.schedule import sections
-from kernelgen.planner.targets import TARGETS
+from kernelgen.planner.targets import LANES, SUBLANES, TARGETS
 from kernelgen.spec import Input, KernelSpec, Output
 
-LANES = 128
-SUBLANES = 8
 SMEM_DTYPES = ("int32", "float32")
 
 

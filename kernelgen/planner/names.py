@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kernelgen.language.program import Program
 from kernelgen.planner.model import Axis, Plan
+from kernelgen.spec import KernelSpec
 
 
 def unused(name: str, taken: set[str]) -> str:
@@ -13,6 +14,12 @@ def unused(name: str, taken: set[str]) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def declared_names(spec: KernelSpec, program: Program) -> set[str]:
+    """The names that a spec gives: nothing that the planner adds may take them."""
+    names = {spec.name, *spec.axes, *spec.inputs, *spec.outputs, *spec.scratch}
+    return names | {statement.target for _, phase in program.phases() for statement in phase}
 
 
 def taken(program: Program, axes: Iterable[Axis], operands: Iterable[str]) -> frozenset[str]:
@@ -28,4 +35,7 @@ def taken(program: Program, axes: Iterable[Axis], operands: Iterable[str]) -> fr
 
 def names_of(plan: Plan) -> frozenset[str]:
     """Every name that a planned kernel uses already."""
-    return taken(plan.program, plan.axes.values(), plan.operands)
+    names = {n for copy in plan.copies for n in (copy.buffer, copy.semaphore, copy.tile)}
+    if plan.segments is not None:
+        names |= {plan.segments.step, plan.segments.first, *plan.segments.lists}
+    return taken(plan.program, plan.axes.values(), plan.operands) | names

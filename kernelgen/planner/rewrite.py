@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 
 from kernelgen.language.dtypes import INT32_MAX, widened
 from kernelgen.language.operations import OPERATIONS
@@ -126,22 +126,21 @@ def with_safe_differences(
         name: Makes a new name for a variable from a stem.
     """
     made: list[Assignment] = []
-    extremes: dict[str, str] = {}
+    kinds: dict[str, str] = {}
+    stand_ins: dict[str, str] = {}
     for statement in statements:
-        known = {part.name for part in walk(statement.value) if isinstance(part, Read)}
-        value = _with_stand_ins(statement.value, extremes)
-        made.append(replace_value(statement, value))
-        kind = _extreme(statement.value, extremes.keys() & known)
+        target, kind = statement.target, _extreme(statement.value, kinds)
+        made.append(replace_value(statement, _with_stand_ins(statement.value, stand_ins)))
         if kind is None or statement.storage != "local":
             continue
-        own = Read(statement.target, "local", statement.type)
+        own = Read(target, "local", statement.type)
         infinite = Constant(-math.inf if kind == "max" else math.inf, Type((), WEAK_FLOAT))
         condition = applied("equal", (own, infinite), "bool")
         safe = applied("where", (condition, ZERO, own), statement.type.dtype)
-        extremes[statement.target] = name(f"safe_{statement.target}")
+        kinds[target], stand_ins[target] = kind, name(f"safe_{target}")
         made.append(
             Assignment(
-                extremes[statement.target],
+                stand_ins[target],
                 "local",
                 "",
                 safe,
@@ -150,7 +149,7 @@ def with_safe_differences(
                 statement.target_span,
             )
         )
-    return _without_unread(tuple(made), set(extremes.values()))
+    return _without_unread(tuple(made), set(stand_ins.values()))
 
 
 def replace_value(statement: Assignment, value: Value) -> Assignment:
@@ -163,11 +162,14 @@ def replace_value(statement: Assignment, value: Value) -> Assignment:
     )  # fmt: skip
 
 
-def _extreme(value: Value, known: Collection[str]) -> str | None:
-    """Whether a value is a maximum or minimum of positions, however it has been combined."""
+def _extreme(value: Value, known: Mapping[str, str]) -> str | None:
+    """Whether a value is a maximum or minimum of positions, however it has been combined.
+
+    ``known`` holds the locals that are one.
+    """
     match value:
         case Read(name=name):
-            return "max" if name in known else None
+            return known.get(name)
         case Apply(operation=operation, args=args) if operation.name in ("max", "min"):
             return operation.name
         case Apply(operation=operation, args=args) if operation.name in ("maximum", "minimum"):
@@ -177,15 +179,15 @@ def _extreme(value: Value, known: Collection[str]) -> str | None:
             return None
 
 
-def _with_stand_ins(value: Value, extremes: dict[str, str]) -> Value:
+def _with_stand_ins(value: Value, stand_ins: dict[str, str]) -> Value:
     """The value in which what is subtracted is read from the stand-ins of extremes."""
     match value:
         case Cast(value=inner, type=type_):
-            return Cast(_with_stand_ins(inner, extremes), type_, value.span)
+            return Cast(_with_stand_ins(inner, stand_ins), type_, value.span)
         case Apply(operation=operation, args=args):
-            args = tuple(_with_stand_ins(arg, extremes) for arg in args)
+            args = tuple(_with_stand_ins(arg, stand_ins) for arg in args)
             if operation.name == "subtract" and isinstance(args[1], Read):
-                stand_in = extremes.get(args[1].name)
+                stand_in = stand_ins.get(args[1].name)
                 if stand_in is not None:
                     args = (args[0], Read(stand_in, "local", args[1].type))
             return Apply(operation, args, value.axes, value.type, value.span)

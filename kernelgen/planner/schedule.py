@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 from kernelgen.diagnostics import Diagnostic, listing
 from kernelgen.language.program import Program, Read, Value, walk
 from kernelgen.planner.bounds import extremes, replaced
 from kernelgen.planner.ir import Expr, Layout, Literal, Step
 from kernelgen.planner.layout import Layouts
 from kernelgen.planner.model import Axis, Operand, Role
-from kernelgen.planner.names import unused
+from kernelgen.planner.names import declared_names, unused
 from kernelgen.spec import Input, KernelSpec, MemorySpace, Output
 from kernelgen.spec import Operand as SpecOperand
 
@@ -88,10 +90,15 @@ def _reduction_order(spec: KernelSpec) -> list[Diagnostic]:
         Diagnostic(
             "KG305",
             f"reduction axis {first} stands outside of {listing(after)} in grid",
-            f'write "grid": [{", ".join(f"{chr(34)}{axis}{chr(34)}" for axis in legal)}]',
+            as_written(legal),
             ("grid",),
         )
     ]
+
+
+def as_written(grid: tuple[str, ...]) -> str:
+    """The clause of a finding that tells which grid to write."""
+    return f'write "grid": {json.dumps(grid)}'
 
 
 def legal_grid(spec: KernelSpec) -> tuple[str, ...]:
@@ -127,7 +134,7 @@ def plan_axes(spec: KernelSpec, program: Program, grid: tuple[str, ...]) -> dict
 
     ``grid`` holds the axes that are not looped over inside the kernel.
     """
-    taken = {*spec.axes, *declared(spec), spec.name, *_locals(program)}
+    taken = declared_names(spec, program)
     axes = {}
     dimensions = [axis for axis in grid if axis not in merged(program)]
     revisited: tuple[str, ...] = _revisited(spec)
@@ -173,10 +180,6 @@ def _revisited(spec: KernelSpec) -> tuple[str, ...]:
     if not skips_outputs(spec) or not bounded(spec):
         return ()
     return spec.grid[spec.grid.index(bounded(spec)[0]) :]
-
-
-def _locals(program: Program) -> set[str]:
-    return {statement.target for _, phase in program.phases() for statement in phase}
 
 
 def plan_operands(

@@ -13,7 +13,8 @@ from kernelgen.planner import ir
 from kernelgen.planner.bounds import operation
 from kernelgen.planner.ir import Expr, Literal, Local
 from kernelgen.planner.model import Segments
-from kernelgen.planner.names import unused
+from kernelgen.planner.names import declared_names, unused
+from kernelgen.planner.schedule import as_written
 from kernelgen.spec import KernelSpec
 
 
@@ -22,8 +23,7 @@ def plan_segments(spec: KernelSpec, program: Program) -> Segments | None:
     found = next(iter(program.domain.groups.values()), None)
     if found is None:
         return None
-    taken = {*spec.axes, *spec.inputs, *spec.outputs, *spec.scratch, spec.name}
-    taken |= {statement.target for _, phase in program.phases() for statement in phase}
+    taken = declared_names(spec, program)
     return Segments(
         found.axis,
         found.group,
@@ -50,7 +50,7 @@ def check_segments(spec: KernelSpec, program: Program) -> list[Diagnostic]:
                     "KG307",
                     f"blocks of {groups.axis} that groups {groups.group} share in {name} are not "
                     "visited by consecutive steps",
-                    f'write "grid": [{", ".join(f"{chr(34)}{axis}{chr(34)}" for axis in legal)}]',
+                    as_written(legal),
                     ("grid",),
                 )
             )

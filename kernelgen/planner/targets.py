@@ -9,6 +9,9 @@ from kernelgen.records import record
 
 MIB = 2**20
 
+LANES, SUBLANES = 128, 8
+"""Columns and rows of a vector register of 32-bit words, and of a tile of an array in HBM."""
+
 
 @record
 class Target:
