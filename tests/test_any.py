@@ -90,3 +90,53 @@ def test_a_reduction_computes_the_same_from_any(name: str, operands: tuple[str, 
 def test_every_reduction_kernel_has_operands_to_move() -> None:
     reductions = {name for name in catalogue.NAMES if catalogue.spec(name).reduction}
     assert {name for name, _, _ in moved()} == reductions
+
+
+def test_a_local_may_have_the_name_of_what_copies_an_operand() -> None:
+    data = json.loads(catalogue.spec("row_sum").source.text)
+    data["inputs"]["x"]["memory_space"] = "ANY"
+    data["body"]["step"] = [
+        "x_buffer = x * 1",
+        "x_sem = x_buffer",
+        "x_tile = x_sem",
+        "slot = x_tile",
+        "fetch = slot",
+        "acc += sum(fetch, n)",
+    ]
+    spec = catalogue.from_dict(data)
+    case = case_for("row_sum")
+    (found,), (wanted,) = run(spec, case), in_vmem("row_sum")
+    assert found.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("space", ["VMEM", "ANY"])
+def test_a_window_over_single_positions_is_right(space: str) -> None:
+    spec = catalogue.from_dict(
+        {
+            "kernelgen": 1,
+            "name": "window_sum",
+            "doc": "o[t, d] = sum over u of x[s, u, d] for the three s up to t",
+            "axes": {
+                "t": {"tile": 1},
+                "s": {"tile": 1, "start": "t - 2", "stop": "t + 1"},
+                "u": {},
+                "d": {},
+            },
+            "grid": ["t", "s"],
+            "reduction": ["s"],
+            "inputs": {
+                "x": {"axes": ["s", "u", "d"], "dtype": "float32", "memory_space": space},
+                "y": {"axes": ["t", "d"], "dtype": "float32"},
+            },
+            "outputs": {"o": {"axes": ["t", "d"], "dtype": "float32"}},
+            "scratch": {"acc": {"axes": ["t", "d"], "dtype": "float32"}},
+            "body": {"init": "acc = 0", "step": "acc += sum(x, s, u)", "finish": "o = acc + 0 * y"},
+            "cases": [{"t": 7, "s": 7, "u": 8, "d": 128}],
+        }
+    )
+    x = np.arange(7 * 8 * 128, dtype=np.float32).reshape(7, 8, 128)
+    text = kernelgen.render(kernelgen.plan(spec))
+    function = modules.function(modules.load(text, spec.name), spec)
+    found = np.asarray(function(x, np.zeros((7, 128), np.float32), interpret=True))
+    wanted = [x[max(t - 2, 0) : t + 1].sum((0, 1)) for t in range(7)]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)

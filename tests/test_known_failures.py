@@ -18,6 +18,7 @@ import pytest
 
 import kernelgen
 from kernelgen.diagnostics import Diagnostic, KernelgenError
+from kernelgen.verify import cases
 from kernelgen.verify.cases import Case
 from kernelgen.verify.inputs import InputKind
 from kernelgen.verify.run import Verifier
@@ -229,15 +230,21 @@ def test_a_reduction_axis_that_is_not_innermost_is_refused(grid: list[str]) -> N
 def test_reduction_axes_are_walked_in_order_behind_the_parallel_ones(name: str) -> None:
     spec = catalogue.spec(name)
     plan = kernelgen.plan(spec)
-    walked = plan.grid  # without an axis that the kernel itself loops over
-    shares = plan.segments is not None or any(output.index for output in spec.outputs.values())
-    roles = ["arbitrary" if axis in spec.reduction else "parallel" for axis in walked]
+    domain = plan.program.domain
+    # Without an axis that the kernel itself loops over, and with groups and blocks as one.
+    merged = {groups.axis for groups in domain.groups.values()}
+    walked = [axis for axis in plan.grid if axis not in merged]
+    # Steps that may write one block, of groups or at an index, are walked in order, too.
+    ordered = {*spec.reduction, *(groups.group for groups in domain.groups.values())}
+    for output in spec.outputs:
+        for value in domain.indices.get(output, {}).values():
+            ordered |= {*value.type.axes}
+    first = next((i for i, axis in enumerate(walked) if axis in ordered), len(walked))
+    roles = ["parallel"] * first + ["arbitrary"] * (len(walked) - first)
     found = re.search(r"dimension_semantics=(\(.*?\))", catalogue.module_text(name), re.DOTALL)
     assert found is not None
-    written = list(ast.literal_eval(found.group(1)))
-    # Steps that may write one block, of groups or at an index, are walked in order, too.
-    assert "arbitrary" in written if shares else written == roles
-    assert written == sorted(written, reverse=True)
+    assert list(ast.literal_eval(found.group(1))) == roles
+    assert all(roles[walked.index(axis)] == "arbitrary" for axis in ordered if axis in walked)
 
 
 # Accumulators and element types
@@ -483,7 +490,8 @@ def test_the_largest_case_of_every_kernel_takes_several_steps() -> None:
     # With one step, a wrong walk and a wrong accumulator look right.
     for name in catalogue.NAMES:
         spec = catalogue.spec(name)
-        tiles = {axis: spec.axes[axis].tile or 0 for axis in spec.grid}
+        # Where all tiles are 1, every position of the grid is a step.
+        tiles = cases.tile_arguments(spec) or dict.fromkeys(spec.grid, 1)
         assert any(any(c.get(a, 0) > t for a, t in tiles.items()) for c in spec.cases), name
 
 
