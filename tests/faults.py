@@ -56,24 +56,51 @@ def with_narrow_scratch(text: str, names: Collection[str]) -> str:
 
 def without_phase(text: str, phase: str) -> str:
     """``init`` or ``finish`` never runs."""
-
-    def edit(node: ast.AST) -> ast.AST | None:
-        if isinstance(node, ast.FunctionDef) and node.name == f"_{phase}":
-            return ast.Pass()
-        return None
-
-    return rewritten(text, edit)
+    return _phase_replaced(text, phase, lambda lines: [])
 
 
 def at_every_step(text: str, phase: str) -> str:
     """``init`` or ``finish`` runs at every step."""
+    return _phase_replaced(text, phase, lambda lines: lines)
+
+
+def _phase_replaced(
+    text: str, phase: str, repeated: Callable[[list[ast.stmt]], list[ast.stmt]]
+) -> str:
+    """The phase replaced by what is left of it for every step."""
 
     def edit(node: ast.AST) -> ast.AST | None:
-        if isinstance(node, ast.FunctionDef) and node.name == f"_{phase}":
-            return ast.If(ast.Constant(True), node.body, [])
+        if not isinstance(node, ast.FunctionDef):
+            return None
+        if node.name == f"_{phase}":
+            return ast.If(ast.Constant(True), repeated(node.body) or [ast.Pass()], [])
+        if any(_is_loop(line) for line in node.body):
+            return _around_loop(node, phase, repeated)
         return None
 
     return rewritten(text, edit)
+
+
+def _around_loop(
+    kernel: ast.FunctionDef,
+    phase: str,
+    repeated: Callable[[list[ast.stmt]], list[ast.stmt]],
+) -> ast.FunctionDef | None:
+    """A kernel that loops itself: its init stands before the loop, its finish after it."""
+    (at,) = (i for i, line in enumerate(kernel.body) if _is_loop(line))
+    part = kernel.body[:at] if phase == "init" else kernel.body[at + 1 :]
+    stores = [line for line in part if isinstance(line, ast.Assign) and _ref(line.targets[0])]
+    if not stores:
+        return None
+    loop = kernel.body[at]
+    assert isinstance(loop, ast.FunctionDef)
+    loop.body = [*repeated(stores), *loop.body]
+    kernel.body = [line for line in kernel.body if line not in stores]
+    return kernel
+
+
+def _is_loop(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == "loop"
 
 
 def without_tail_masks(text: str, keep: int = 0) -> str:
