@@ -38,6 +38,14 @@ def from_dict(data: dict[str, Any]) -> KernelSpec:
     return kernelgen.loads(json.dumps(data))
 
 
+def whole_blocks(name: str) -> KernelSpec:
+    """The spec of a catalogue kernel without sub-blocks, so that tiles may be small."""
+    data = json.loads(spec(name).source.text)
+    for axis in data["axes"].values():
+        axis.pop("subtile", None)
+    return from_dict(data)
+
+
 def verifier_of(data: dict[str, Any]) -> Verifier:
     """The verifier of a spec that a test made up."""
     made = from_dict(data)

@@ -19,7 +19,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from kernelgen.spec import KernelSpec
-from kernelgen.verify import modules
+from kernelgen.verify import cases, modules
 
 
 @dataclass
@@ -29,6 +29,7 @@ class Counts:
     Attributes:
         steps: Steps of the grid.
         worked: Steps that ran the body.
+        parts: The first sub-block and one past the last of every block that a bound cuts.
         fetched: For each array, in the order of the call: how often its block changed.
         started: Copies that were started.
         in_flight: How many copies to VMEM were on their way whenever a block was read.
@@ -36,6 +37,7 @@ class Counts:
 
     steps: int = 0
     worked: int = 0
+    parts: list[tuple[int, int]] = field(default_factory=list)
     fetched: list[int] = field(default_factory=list)
     started: int = 0
     in_flight: list[int] = field(default_factory=list)
@@ -94,7 +96,10 @@ def count(
             if bool(condition):
                 if run.__name__ == "_step" or "step" in run.__code__.co_freevars:
                     counts.worked += 1
-                elif run.__name__ not in ("_init", "_finish"):
+                elif run.__name__ == "_parts":
+                    counts.worked += 1
+                    run()
+                elif run.__name__ not in ("_init", "_finish", "_clear"):
                     run()
 
         return decide
@@ -110,6 +115,9 @@ def count(
         return SimpleNamespace(start=start, wait=wait)
 
     def loop(first: Any, end: Any, run: Callable[[int, Any], Any], state: Any) -> Any:
+        if run.__name__ == "sub_step":
+            counts.parts.append((int(first), int(end)))
+            return state
         for i in range(int(first), int(end)):
             state = run(i, state)
         return state
@@ -162,7 +170,7 @@ def count(
     )
     names["lax"] = Instead(lax, fori_loop=loop, rem=lambda x, y: x % y, div=lambda x, y: x // y)
     run = inspect.unwrap(modules.function(module, spec))
-    run(*(arrays[name] for name in spec.inputs), **{f"block_{a}": t for a, t in tiles.items()})
+    run(*(arrays[name] for name in spec.inputs), **cases.block_arguments(spec, tiles))
     return counts
 
 

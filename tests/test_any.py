@@ -66,7 +66,7 @@ def run(spec: KernelSpec, case: Case) -> list[np.ndarray]:
     arrays = inputs.draw(spec, case.sizes, "random", 1, case.tiles)
     text = kernelgen.render(kernelgen.plan(spec))
     function = modules.function(modules.load(text, spec.name), spec)
-    blocks = {f"block_{axis}": tile for axis, tile in case.tiles.items()}
+    blocks = cases.block_arguments(spec, case.tiles)
     quick = jax.jit(functools.partial(function, interpret=True, **blocks), compiler_options=QUICK)
     return [np.asarray(value) for value in jax.tree.leaves(quick(*arrays.values()))]
 

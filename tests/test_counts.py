@@ -10,6 +10,7 @@ import pytest
 from counting import Counts, count
 from faults import replaced
 
+import kernelgen
 from kernelgen.spec import KernelSpec
 
 LENGTHS = np.array([0, 1, 8, 9, 37, 40], np.int32)
@@ -35,8 +36,9 @@ def arrays(spec: KernelSpec, sizes: dict[str, int], **given: Any) -> dict[str, A
 def counted(
     name: str, sizes: dict[str, int], tiles: dict[str, int], text: str = "", **given: Any
 ) -> Counts:
-    spec = catalogue.spec(name)
-    return count(spec, text or catalogue.module_text(name), arrays(spec, sizes, **given), tiles)
+    spec = catalogue.whole_blocks(name)
+    text = text or kernelgen.render(kernelgen.plan(spec))
+    return count(spec, text, arrays(spec, sizes, **given), tiles)
 
 
 RAGGED = {"b": 6, "s": 40, "d": 256}
@@ -66,6 +68,28 @@ def test_ragged_attention_works_on_the_tiles_that_its_lengths_need() -> None:
     # Blocks of keys are walked anew for each block of queries, unless there is one only.
     most = sum(max(1, n * n) for n in NEEDED)
     assert sum(NEEDED) <= found.fetched[1] <= most + len(NEEDED) * 5
+
+
+def test_a_block_that_a_length_cuts_is_computed_in_the_sub_blocks_that_it_needs() -> None:
+    spec, lengths = (
+        catalogue.spec("ragged_attention"),
+        np.array([0, 1, 128, 257, 511, 512], np.int32),
+    )
+    sizes = {"b": 6, "h": 1, "q": 1, "s": 512, "d": 16}
+    given = arrays(spec, sizes, lengths=lengths)
+    found = count(spec, catalogue.module_text("ragged_attention"), given, {"q": 1, "s": 512})
+    assert found.parts == [(0, 1), (0, 1), (0, 2), (0, 2)]  # halves of 256 positions
+    assert found.worked == 5  # the last one at once
+
+
+def test_a_block_that_groups_share_is_computed_in_the_sub_blocks_of_each() -> None:
+    spec, offsets = catalogue.spec("grouped_matmul"), np.array([0, 256, 300, 300, 1024], np.int32)
+    sizes = {"e": 4, "edge": 5, "m": 1024, "n": 128, "k": 128}
+    given = arrays(spec, sizes, offsets=offsets)
+    text = catalogue.module_text("grouped_matmul")
+    found = count(spec, text, given, {"m": 512, "n": 128, "k": 128})
+    # Group 0 has the first two sub-blocks of 128, group 1 part of the third, group 3 what follows.
+    assert found.parts == [(0, 2), (2, 3), (2, 4)]
 
 
 def causal(size: int, tile: int) -> Counts:

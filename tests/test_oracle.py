@@ -242,9 +242,7 @@ def failures_of(
 def long_reduction(name: str) -> Case:
     case = cases.long_reduction(catalogue.spec(name))
     assert case is not None
-    steps = math.prod(
-        case.sizes[k] // case.tiles.get(k, 1) for k in catalogue.spec(name).reduction
-    )
+    steps = math.prod(case.sizes[k] // case.tiles.get(k, 1) for k in catalogue.spec(name).reduction)
     assert steps >= 4
     return case
 

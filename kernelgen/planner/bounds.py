@@ -40,6 +40,8 @@ def both(conditions: list[Expr]) -> Expr:
 
 def first_position(axis: Axis) -> Expr:
     """The global position at which the current block of an axis starts."""
+    if axis.origin:
+        return Local(axis.origin)
     if axis.tile is None:
         return Literal(0)
     if axis.squeezed:
@@ -49,6 +51,8 @@ def first_position(axis: Axis) -> Expr:
 
 def end_position(axis: Axis) -> Expr:
     """One past the last position of the current block of an axis, also where the array ends."""
+    if axis.origin:
+        return operation("add", Local(axis.origin), Local(axis.length))
     if axis.tile is None:
         return ir.Extent(axis.name)
     after = operation("add", ir.Step(axis.name), Literal(1))

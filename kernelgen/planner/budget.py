@@ -8,7 +8,7 @@ from dataclasses import replace
 from kernelgen.diagnostics import Diagnostic, listing
 from kernelgen.language.dtypes import DTYPES
 from kernelgen.planner.intermediates import peak_bytes
-from kernelgen.planner.ir import Layout
+from kernelgen.planner.ir import REPLICATED, Layout
 from kernelgen.planner.model import Axis, Buffer, Copy, Memory, Operand, Phases
 from kernelgen.planner.targets import LANES, MIB, TARGETS
 from kernelgen.spec import KernelSpec
@@ -35,8 +35,11 @@ def block_shape(
     """The dimensions of a block at the default tiles."""
     shape = []
     for axis in layout:
-        tile = axes[axis].tile if axis is not None else 1
-        shape.append(extents[str(axis)] if tile is None else tile)
+        if axis is None or axis == REPLICATED:
+            shape.append(1)
+            continue
+        tile = axes[axis].tile
+        shape.append(extents[axis] if tile is None else tile)
     return tuple(shape)
 
 
@@ -71,7 +74,7 @@ def vmem_map(
     """Every buffer in VMEM: pipelined blocks twice, copied ones as often as they have buffers,
     scratch once, and intermediates."""
     extents = sizes(spec)
-    depths = {copy.name: copy.buffers for copy in copied}
+    depths = {copy.name: copy.buffers + bool(copy.zeros) for copy in copied}
     buffers = []
     for operand in operands.values():
         if not (operand.memory_space == "VMEM" or operand.name in depths) or not operand.layout:

@@ -49,6 +49,8 @@ from kernelgen.planner.legality import (
 from kernelgen.planner.lower import Lowering
 from kernelgen.planner.model import Axis, Operand, Phases, Plan, Segments, Walk
 from kernelgen.planner.names import taken, unused
+from kernelgen.planner.parts import body_axes, check_parts, plan_part
+from kernelgen.planner.replicated import check_replicated
 from kernelgen.planner.rewrite import with_safe_differences
 from kernelgen.planner.schedule import (
     bounded,
@@ -59,6 +61,7 @@ from kernelgen.planner.schedule import (
     skips_outputs,
 )
 from kernelgen.planner.segments import check_segments, is_segment, plan_segments
+from kernelgen.planner.sums import check_sums, dotted
 from kernelgen.spec import KernelSpec
 
 
@@ -86,6 +89,8 @@ def build(spec: KernelSpec, targets: tuple[str, ...] | None = None) -> Plan:
         findings += check_segments(spec, program)
         findings += check_accumulators(spec, program)
         findings += check_dots(program, chosen)
+        findings += check_sums(spec, program)
+        findings += check_parts(spec, program)
     except KernelgenError as error:
         findings += error.diagnostics
     if findings or program is None:
@@ -108,7 +113,8 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
     named = blocks(walks, axes, grid, listed)
     operands = plan_operands(spec, program, axes, named, names)
     copies = plan_copies(spec, program, operands, axes, grid, names, looped)
-    findings = check_blocks(spec, operands)
+    findings = check_blocks(spec, operands) + check_replicated(spec, operands)
+    part = plan_part(spec, program, axes, walks, operands, names)
     phases, uncut, masked, unlowered = _lower(spec, program, axes, walks, operands, segments)
     buffers = vmem_map(spec, phases, axes, operands, copies)
     smem = smem_bytes(spec, operands)
@@ -133,6 +139,7 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
         segments=segments,
         copies=copies,
         loop=loop(spec, axes, walks, grid, copies, looped, segment),
+        part=part,
         operands=operands,
         units=plan_units(operands, axes, names),
         walks=walks,
@@ -168,6 +175,7 @@ def _lower(
         walks=walks,
         seen={operand.name: operand.seen for operand in outputs},
         segments=segments,
+        dotted=frozenset(),
         unspecified=frozenset(n for n, o in spec.outputs.items() if o.outside == "unspecified"),
         initial=_constants(program),
         finishes=bool(program.finish),
@@ -178,7 +186,11 @@ def _lower(
     masked: set[str] = set()
     lowered = {}
     for phase, statements in _statements(program, axes, context.taken).items():
-        lowering = Lowering(replace(context, phase=phase), statements)
+        known = replace(context, phase=phase)
+        if phase == "step":
+            seen = body_axes(spec, program, axes)
+            known = replace(known, axes=seen, dotted=dotted(spec))
+        lowering = Lowering(known, statements)
         lowered[phase] = lowering.run()
         findings += lowering.findings
         uncut |= lowering.uncut
@@ -268,6 +280,7 @@ def _empty(
         walks={},
         seen={},
         segments=None,
+        dotted=frozenset(),
         unspecified=frozenset(),
         initial={},
         finishes=False,

@@ -21,6 +21,7 @@ class Context:
         walks: For axes with bounds, what they mean for the steps.
         seen: The axes that every output has in the body.
         segments: The dimension of the grid that walks groups and blocks together.
+        dotted: Axes along which a dot computes the sums of a step.
         unspecified: Outputs of which positions out of bounds may hold anything.
         initial: The number that init leaves in scratch buffers, where it is one.
         finishes: Whether anything is read after the last step along the reduction axes.
@@ -38,6 +39,7 @@ class Context:
     walks: dict[str, Walk]
     seen: dict[str, tuple[str, ...]]
     segments: Segments | None
+    dotted: frozenset[str]
     unspecified: frozenset[str]
     initial: dict[str, float]
     finishes: bool

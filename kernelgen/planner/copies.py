@@ -91,20 +91,21 @@ def loop(
     outer = [walks[a].live for a in grid if a in walks]
     if segment is not None:
         outer = [segment]
-    fills = bool(walks) and any(
+    # Two groups may share a block: the zeros of one must not take the place of another's results.
+    shared = segment is not None and any(
         copy.writes and copy.looped and spec.outputs[copy.name].outside == "zero" for copy in copies
     )
     first: Expr = Literal(0)
     size: Expr = ir.Extent(name)
-    ends = {end.name for end in walk.ends} if walk and not fills else set()
+    ends = {end.name for end in walk.ends} if walk and not shared else set()
     if axis.start in ends:
         first = first_block(axis)
     if axis.stop in ends:
         size = Local(axis.stop)
     end = block_count(axis, size)
-    if outer and not fills:
+    if outer:
         end = operation("where", both(outer), end, first)
-    return Loop(name, first, end, fills)
+    return Loop(name, first, end)
 
 
 def plan_copies(
@@ -123,8 +124,12 @@ def plan_copies(
     declared = [spec.inputs.get(name) or spec.outputs[name] for name in names]
     depth = max((operand.buffers or DEFAULT_BUFFERS for operand in declared), default=1)
     taken = declared_names(spec, program)
+    walked = {looped, *grid} & {*program.domain.bounds}
+    filled = set()
+    if walked and not program.domain.groups:
+        filled = {name for name, output in spec.outputs.items() if output.outside == "zero"}
     return tuple(
-        _copy(spec, operand, axes, grid, looped, depth, taken)
+        _copy(spec, operand, axes, grid, looped, depth, taken, filled)
         for operand in operands.values()
         if operand.name in names
     )
@@ -138,10 +143,12 @@ def _copy(
     looped: str | None,
     depth: int,
     taken: set[str],
+    filled: set[str],
 ) -> Copy:
     inner = _inner(operand, grid)
     once = tuple(axis for axis in inner if axis in spec.reduction)
     moves = looped is not None and looped in operand.seen
+    zeros = moves and operand.name in filled
     return Copy(
         operand.name,
         unused(f"{operand.name}_buffer", taken),
@@ -152,6 +159,8 @@ def _copy(
         depth if moves else 1,
         tuple(_place(operand, i, axes) for i in range(len(operand.view))),
         () if moves or once != inner else once,
+        unused(f"{operand.name}_zeros", taken) if zeros else "",
+        unused(f"{operand.name}_zeros_sem", taken) if zeros else "",
     )
 
 

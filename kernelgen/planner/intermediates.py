@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from kernelgen.language.dtypes import DTYPES
 from kernelgen.planner.ir import (
+    REPLICATED,
     As,
     Bind,
     Call,
@@ -24,6 +25,8 @@ from kernelgen.planner.ir import (
     Statement,
     Store,
     Tail,
+    WithOnes,
+    locals_in,
     locals_of,
     parts,
 )
@@ -99,11 +102,21 @@ def _temporary(line: Bind | Store, kinds: dict[str, tuple[Layout, str]], size_of
         pending.extend(parts(expr))
         if isinstance(expr, Dot):
             total += sum(_operand(x, kinds, size_of) for x in (expr.x, expr.y))
+            if isinstance(expr.y, WithOnes) and isinstance(line, Bind):
+                total += _ones(expr, line.layout, kinds, size_of)
         if isinstance(expr, Call) and expr.operation.kind in ("scan", "shift"):
             copies = SCAN_COPIES if expr.operation.kind == "scan" else 1
             if isinstance(line, Bind):
                 total += copies * size_of(line.layout, "float32")
     return total
+
+
+def _ones(dot: Dot, layout: Layout, kinds: dict[str, tuple[Layout, str]], size_of: SizeOf) -> int:
+    """Bytes of the right operand with ones in front, and of the sums in front of the product."""
+    rows, columns = layout
+    contracted = next((kinds[n][0][-1] for n in locals_in(dot.x) if n in kinds), rows)
+    joined = [size_of((contracted, axis), "bfloat16") for axis in (REPLICATED, columns)]
+    return sum(joined) + size_of((rows, REPLICATED), "float32")
 
 
 def _operand(expr: Expr, kinds: dict[str, tuple[Layout, str]], size_of: SizeOf) -> int:

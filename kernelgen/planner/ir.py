@@ -16,6 +16,14 @@ Form = Literal_["block", "part", "scalar"]
 Layout = tuple[str | None, ...]
 """The dimensions of a value, outermost first."""
 
+REPLICATED = "*"
+"""A last dimension of 128 lanes that all hold the same: a column that meets rows lane by lane."""
+
+
+def plain(layout: Layout) -> Layout:
+    """A layout with a unit dimension in place of the replicated one."""
+    return tuple(None if axis == REPLICATED else axis for axis in layout)
+
 
 @record
 class Literal:
@@ -114,6 +122,38 @@ class Dot:
 
 
 @record
+class WithOnes:
+    """The right operand of a product behind 128 columns of ones, which give the sum of each row."""
+
+    value: Expr
+
+
+@record
+class Ones:
+    """128 columns of ones, as the right operand of a product that contracts an axis."""
+
+    axis: str
+    dtype: str
+
+
+@record
+class Lanes:
+    """Some of the last dimension: the first 128, those behind them, or one of equal ones."""
+
+    value: Expr
+    part: Literal_["first", "rest", "one"]
+    rank: int
+
+
+@record
+class Across:
+    """A replicated column, as wide as an axis."""
+
+    value: Expr
+    axis: str
+
+
+@record
 class As:
     """Conversion to an element type."""
 
@@ -185,7 +225,8 @@ class Inside:
 
 Expr = (
     Literal | Extent | Local | Load | Scalar | Step | Walked | Quotient | Iota | Call | Dot | As
-    | Positions | Permute | Expand | Squeeze | Fill | Extract | Inside
+    | WithOnes | Ones | Lanes | Across | Positions | Permute | Expand | Squeeze | Fill | Extract
+    | Inside
 )  # fmt: skip
 
 
@@ -244,7 +285,9 @@ def parts(expr: Expr) -> tuple[Expr, ...]:
             return indices
         case Inside(value=value, condition=condition):
             return (value, condition)
-        case As() | Permute() | Expand() | Squeeze() | Fill() | Extract():
+        case As() | WithOnes() | Lanes() | Across():
+            return (expr.value,)
+        case Permute() | Expand() | Squeeze() | Fill() | Extract():
             return (expr.value,)
         case _:
             return ()

@@ -23,7 +23,7 @@ from kernelgen.language.program import (
     children,
     walk,
 )
-from kernelgen.planner.ir import Expand, Expr, Layout, Permute, Squeeze
+from kernelgen.planner.ir import REPLICATED, Expand, Expr, Layout, Permute, Squeeze
 
 
 def row(axes: Sequence[str]) -> Layout:
@@ -33,7 +33,7 @@ def row(axes: Sequence[str]) -> Layout:
 
 def named(layout: Layout) -> tuple[str, ...]:
     """The axes of a layout, without its unit dimensions."""
-    return tuple(axis for axis in layout if axis is not None)
+    return tuple(axis for axis in layout if axis is not None and axis != REPLICATED)
 
 
 def merge(layouts: Iterable[Layout]) -> Layout:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kernelgen.diagnostics import Diagnostic, Pointer, listing, nearest
 from kernelgen.language.dtypes import DTYPES, REFUSED
 from kernelgen.language.program import Apply, Assignment, Program, walk
+from kernelgen.planner.ir import REPLICATED
 from kernelgen.planner.model import Operand
 from kernelgen.planner.schedule import sections
 from kernelgen.planner.targets import LANES, SUBLANES, TARGETS
@@ -149,8 +150,10 @@ def check_blocks(spec: KernelSpec, operands: dict[str, Operand]) -> list[Diagnos
         findings.extend(_check_squeezed(spec, operand))
         for position, unit, what in ((-1, LANES, "lanes"), (-2, SUBLANES, "sublanes")):
             axis = operand.layout[position]
-            tile = spec.axes[axis].tile if axis is not None else None
-            if axis is None or tile is None or tile % unit == 0:
+            if axis is None or axis == REPLICATED:
+                continue
+            tile = spec.axes[axis].tile
+            if tile is None or tile % unit == 0:
                 continue
             findings.append(
                 Diagnostic(

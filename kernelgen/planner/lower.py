@@ -25,7 +25,7 @@ from kernelgen.planner.blocks import Blocks, Variable
 from kernelgen.planner.bounds import end_position, first_position
 from kernelgen.planner.bounds import operation as operation_
 from kernelgen.planner.context import Context, Lowered
-from kernelgen.planner.ir import Bind, Expr, Layout, Literal, Local, Statement, Store
+from kernelgen.planner.ir import REPLICATED, Bind, Expr, Layout, Literal, Local, Statement, Store
 from kernelgen.planner.layout import (
     contraction,
     is_flexible,
@@ -40,6 +40,7 @@ from kernelgen.planner.layout import (
 )
 from kernelgen.planner.masks import Masks
 from kernelgen.planner.outputs import Outputs
+from kernelgen.planner.replicated import met, narrowed
 from kernelgen.planner.rewrite import (
     ZERO,
     applied,
@@ -49,6 +50,7 @@ from kernelgen.planner.rewrite import (
     sum_of_products,
     without_zeros,
 )
+from kernelgen.planner.sums import Sums
 
 
 class Lowering:
@@ -64,6 +66,7 @@ class Lowering:
         self.blocks = Blocks(context, statements, scratch)
         self.masks = Masks(self.blocks, self.named_value, self.lower)
         self.stores = Outputs(context, self.masks)
+        self.sums = Sums(self.blocks, self.masks, self.single, self.matrix_product)
         if context.segments is not None:
             first = Lowered(Local(context.segments.first), (), "bool")
             self.blocks.variables[context.segments.first] = Variable(first)
@@ -100,6 +103,8 @@ class Lowering:
 
     def store(self, statement: Assignment, operator: str, lowered: Lowered) -> None:
         frame = self.context.layouts[statement.target]
+        if REPLICATED not in frame:
+            lowered = narrowed(lowered)
         symbol = OPERATIONS[operator].infix if operator else ""
         cast = lowered.dtype not in (statement.type.dtype, *WEAK)
         expr, layout = self.fitted(lowered, frame)
@@ -151,6 +156,10 @@ class Lowering:
         self.blocks.variables[name] = Variable(local, fills, scanned)
 
     # Values
+
+    def single(self, value: Value) -> Lowered:
+        """The value with one lane of what is replicated."""
+        return narrowed(self.lower(value))
 
     def lower(self, value: Value, frame: Layout = ()) -> Lowered:
         """The value with dimensions; ``frame`` is a hint for values free to choose theirs."""
@@ -232,7 +241,7 @@ class Lowering:
 
     def elementwise(self, value: Apply, frame: Layout) -> Lowered:
         fixed = [self.lower(arg) for arg in value.args if not is_flexible(arg)]
-        layout = fixed_layout = merge([part.layout for part in fixed])
+        layout = fixed_layout = merge([ir.plain(part.layout) for part in fixed])
         iterator = iter(fixed)
         parts = []
         for arg in value.args:
@@ -240,8 +249,9 @@ class Lowering:
                 parts.append(next(iterator))
                 continue
             part = self.lower(arg, fixed_layout or frame or layout)
-            layout = merge([layout, part.layout])
+            layout = merge([layout, ir.plain(part.layout)])
             parts.append(part)
+        parts, layout = met(parts, layout)
         if value.operation.transcendental and not layout and not self.context.whole:
             layout = (None, None)
             parts = [Lowered(ir.Fill(part.expr), layout, part.dtype) for part in parts]
@@ -279,7 +289,11 @@ class Lowering:
         if operation.name == "mean":
             return self.mean(value, axes)
         identity = operation.identity_for(0, dtype)
-        arg = self.lower(self.masks.protected(value.args[0], value.axes, identity))
+        if len(axes) == 1 and operation.name == "sum" and axes[0] in self.context.dotted:
+            summed = self.sums.sum(value, axes[0])
+            if summed is not None:
+                return summed
+        arg = self.single(self.masks.protected(value.args[0], value.axes, identity))
         if not axes:
             return arg
         return Lowered(self.reduce(operation.name, arg, axes), without(arg.layout, axes), dtype)
@@ -296,7 +310,7 @@ class Lowering:
         return ir.Call(OPERATIONS[name], (arg.expr,), dims)
 
     def mean(self, value: Apply, axes: tuple[str, ...]) -> Lowered:
-        arg = self.lower(self.masks.protected(value.args[0], axes, 0.0))
+        arg = self.single(self.masks.protected(value.args[0], axes, 0.0))
         layout = without(arg.layout, axes)
         if axes and all(self.context.axes[axis].tile is None for axis in value.axes):
             return Lowered(self.reduce("mean", arg, axes), layout, "float32")
@@ -314,7 +328,7 @@ class Lowering:
         dtype = value.args[0].type.dtype
         if dtype == "int32":
             return self.lower(integer_position(value, self.named_value(value.args[0], "x"), axis))
-        arg = self.lower(
+        arg = self.single(
             self.masks.protected(value.args[0], (axis,), operation.identity_for(0, dtype))
         )
         dim = arg.layout.index(axis)
@@ -332,7 +346,15 @@ class Lowering:
         axes = self.context.strip(value.axes)
         if not axes or self.is_vector_product(x, y, axes[0]):
             return self.lower(sum_of_products(value))
-        axis = axes[0]
+        if axes[0] in self.context.dotted:
+            joined = self.sums.product(value)
+            if joined is not None:
+                return joined
+        return self.matrix_product(value, axes)
+
+    def matrix_product(self, value: Apply, axes: tuple[str, ...]) -> Lowered:
+        """A contraction on the matrix unit."""
+        (x, y), axis = value.args, axes[0]
         if self.context.is_masked(axis):
             # 0 * NaN is NaN; an integer times 0 is 0
             both = value.type.dtype == "float32" or not self.masks.is_exact(y, axis)
@@ -340,7 +362,7 @@ class Lowering:
                 x = self.masks.protected(x, (axis,), 0)
             if both or self.masks.is_exact(y, axis):
                 y = self.masks.protected(y, (axis,), 0)
-        a, b = self.matrix(self.lower(x)), self.matrix(self.lower(y))
+        a, b = self.matrix(self.single(x)), self.matrix(self.single(y))
         if orient(a.layout, b.layout, axis)[2]:
             a, b = b, a
         b = self.right_operand(b, axis)
@@ -417,7 +439,7 @@ class Lowering:
                     args[i] = self.masks.protected(
                         arg, (axis,), value.operation.identity_for(i, dtype)
                     )
-        parts = [self.lower(arg) for arg in args]
+        parts = [self.single(arg) for arg in args]
         layout = merge([part.layout for part in parts])
         if axis not in layout:  # one position a step: the recurrence itself
             return self.lower(recurrence(value, args))
@@ -425,7 +447,7 @@ class Lowering:
         return Lowered(ir.Call(value.operation, exprs, (layout.index(axis),)), layout, dtype)
 
     def shift(self, value: Apply) -> Lowered:
-        part, by = self.lower(value.args[0]), self.lower(value.args[1])
+        part, by = self.single(value.args[0]), self.lower(value.args[1])
         dim = part.layout.index(value.axes[0])
         return Lowered(
             ir.Call(value.operation, (part.expr, by.expr), (dim,)), part.layout, part.dtype
@@ -442,7 +464,7 @@ class Lowering:
             and not self.masks.holds_last(arg, axis)
         ):
             return self.last_inside(value, axis)
-        part = self.lower(arg)
+        part = self.single(arg)
         dim = part.layout.index(axis)
         expr = ir.Call(value.operation, (part.expr,), (dim,))
         return Lowered(expr, without(part.layout, (axis,)), part.dtype)
@@ -460,7 +482,7 @@ class Lowering:
         self.blocks.variables[name] = Variable(Lowered(Local(name), (), "int32"))
         positions = Positions(axis, Type((axis,), "int32"))
         is_last = applied("equal", (positions, Read(name, "local", Type((), "int32"))), "bool")
-        part = self.lower(applied("where", (is_last, value.args[0], ZERO), value.type.dtype))
+        part = self.single(applied("where", (is_last, value.args[0], ZERO), value.type.dtype))
         expr = self.reduce("sum", part, (axis,))
         return Lowered(expr, without(part.layout, (axis,)), value.type.dtype)
 

@@ -28,6 +28,8 @@ class Axis:
         start: The Python name of the first position in bounds.
         stop: The Python name of one past the last position in bounds.
         walked: The Python name of the step along an axis of which the grid walks a part.
+        origin: Where a step sees part of a block: the Python name of its first position.
+        length: And that of how many positions it has.
     """
 
     name: str
@@ -40,6 +42,8 @@ class Axis:
     start: str
     stop: str
     walked: str
+    origin: str = ""
+    length: str = ""
 
     @property
     def squeezed(self) -> bool:
@@ -49,6 +53,8 @@ class Axis:
     @property
     def block(self) -> str:
         """The Python name of how many positions a block has along the axis."""
+        if self.length:
+            return self.length
         return self.name if self.tile is None else f"block_{self.name}"
 
 
@@ -72,6 +78,37 @@ class Walk:
     live: Expr
     whole: Expr
     span: Expr | None
+
+
+@record
+class Part:
+    """The sub-blocks of a block that a bound cuts.
+
+    The body of a step sees part of a block: all of it where no bound cuts it, else one sub-block
+    after the other.
+
+    Attributes:
+        axis: The axis.
+        tile: Positions in a sub-block by default.
+        block: The Python name of how many positions a sub-block has.
+        step: The Python name of the number of a part in its block.
+        axes: Every axis as the body of a step sees it.
+        first: The first sub-block in bounds.
+        end: One past the last sub-block in bounds.
+        wholes: For every axis with bounds, whether all positions of a sub-block are in bounds.
+        tiles: The operands that have the axis: the dimension that it is, and the Python name of
+            the part of their block that the body sees.
+    """
+
+    axis: str
+    tile: int
+    block: str
+    step: str
+    axes: dict[str, Axis]
+    first: Expr
+    end: Expr
+    wholes: dict[str, Expr]
+    tiles: dict[str, tuple[int, str]]
 
 
 @record
@@ -164,6 +201,9 @@ class Copy:
         buffers: How many blocks there are in VMEM.
         places: For each dimension of the array: a position, the axis of a tile, or None for all.
         once: Reduction axes along which its block stays: it is copied at their first step.
+        zeros: The Python name of a block of zeros for what is out of bounds; empty where no block
+            is, or may hold anything.
+        zeros_semaphore: The Python name of what signals that zeros have been copied.
     """
 
     name: str
@@ -175,6 +215,8 @@ class Copy:
     buffers: int
     places: tuple[Expr | str | None, ...]
     once: tuple[str, ...]
+    zeros: str = ""
+    zeros_semaphore: str = ""
 
 
 @record
@@ -185,13 +227,11 @@ class Loop:
         axis: The axis.
         first: Its first block.
         end: One past its last block.
-        fills: Whether the loop also visits blocks out of bounds, to write zeros.
     """
 
     axis: str
     first: Expr
     end: Expr
-    fills: bool
 
 
 @record
@@ -246,6 +286,7 @@ class Plan:
         segments: The dimension of the grid that walks two axes together, if there is one.
         copies: Operands that the kernel copies itself.
         loop: The loop inside the kernel, if there is one.
+        part: The sub-blocks of a block that a bound cuts, if there are any.
         operands: Inputs, outputs and scratch buffers, in the order of the spec.
         units: For arrays that the kernel copies: by tiled axis, the multiple that its size must be.
         walks: For axes with bounds, what they mean for the steps.
@@ -272,6 +313,7 @@ class Plan:
     segments: Segments | None
     copies: tuple[Copy, ...]
     loop: Loop | None
+    part: Part | None
     operands: dict[str, Operand]
     units: dict[str, dict[str, int]]
     walks: dict[str, Walk]

@@ -36,6 +36,11 @@ def taken(program: Program, axes: Iterable[Axis], operands: Iterable[str]) -> fr
 def names_of(plan: Plan) -> frozenset[str]:
     """Every name that a planned kernel uses already."""
     names = {n for copy in plan.copies for n in (copy.buffer, copy.semaphore, copy.tile)}
+    names |= {n for copy in plan.copies for n in (copy.zeros, copy.zeros_semaphore)}
+    if plan.part is not None:
+        axis = plan.part.axes[plan.part.axis]
+        names |= {plan.part.block, plan.part.step, axis.origin, axis.length}
+        names |= {tile for _, tile in plan.part.tiles.values()}
     if plan.segments is not None:
         names |= {plan.segments.step, plan.segments.first, *plan.segments.lists}
     return taken(plan.program, plan.axes.values(), plan.operands) | names

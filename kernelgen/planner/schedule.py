@@ -7,10 +7,11 @@ import json
 from kernelgen.diagnostics import Diagnostic, listing
 from kernelgen.language.program import Program, Read, Value, walk
 from kernelgen.planner.bounds import extremes, replaced
-from kernelgen.planner.ir import Expr, Layout, Literal, Step
+from kernelgen.planner.ir import Expr, Layout, Literal, Step, plain
 from kernelgen.planner.layout import Layouts
 from kernelgen.planner.model import Axis, Operand, Role
 from kernelgen.planner.names import declared_names, unused
+from kernelgen.planner.replicated import laid_out
 from kernelgen.spec import Input, KernelSpec, MemorySpace, Output
 from kernelgen.spec import Operand as SpecOperand
 
@@ -201,6 +202,9 @@ def plan_operands(
         name: seen[name] for name, space in spaces.items() if space == "VMEM" or name in copies
     }
     layouts = Layouts(in_vmem, squeezed).solve(program)
+    for name, scratch in spec.scratch.items():
+        if scratch.replicated and name in layouts:
+            layouts[name] = laid_out(layouts[name])
     views = {
         name: _view(name, operand, program, squeezed, layouts.get(name, ()))
         for name, operand in declared(spec).items()
@@ -253,7 +257,8 @@ def _view(
     if operand.memory_space == "SMEM":
         return _smem_view(tuple(operand.axes), isinstance(operand, Input))
     index = program.domain.indices.get(name, {})
-    return (*(axis for axis in operand.axes if axis in squeezed or axis in index), *layout)
+    outer = (axis for axis in operand.axes if axis in squeezed or axis in index)
+    return (*outer, *plain(layout))
 
 
 def _follows_bounds(operand: SpecOperand) -> bool:

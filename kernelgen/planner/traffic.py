@@ -200,6 +200,12 @@ class _Walk:
         steps = len(self.outer)
         return Traffic(steps, int(live.sum()), int((live & ~whole).sum()), blocks, bytes_)
 
+    def all_blocks(self, operand: Operand, bits: int) -> tuple[int, int]:
+        """An output of which every block is written once, with results or with zeros."""
+        sizes = [self.sizes[axis] for axis in operand.axes]
+        blocks = [-(-self.sizes[axis] // self.blocks[axis]) for axis in operand.axes]
+        return int(self.np.prod(blocks)), int(self.np.prod(sizes)) * bits // 8
+
     def moved(self, operand: Operand, live: Array) -> tuple[int, int]:
         """How many blocks and bytes of an operand move."""
         np = self.np
@@ -218,6 +224,8 @@ class _Walk:
         else:
             moves = np.append(True, np.any(at[1:] != at[:-1], 1))[:length]
         bits = DTYPES[operand.dtype].bits
+        if any(copy.name == operand.name and copy.zeros for copy in self.plan.copies):
+            return self.all_blocks(operand, bits)
         elements = np.ones(length, np.int64)
         for place, axis in zip(places, operand.view, strict=True):
             if axis is not None and axis in operand.layout:

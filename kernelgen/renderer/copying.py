@@ -45,11 +45,12 @@ class Copying:
         self.plan = plan
         self.printer = printer
         taken = set(names_of(plan))
-        self.fetch, self.flush, self.loop, self.slot = (
-            unused(name, taken) for name in ("fetch", "flush", "loop", "slot")
+        self.fetch, self.flush, self.fill, self.loop, self.slot = (
+            unused(name, taken) for name in ("fetch", "flush", "fill", "loop", "slot")
         )
         self.reads = [copy for copy in plan.copies if copy.looped and not copy.writes]
         self.writes = [copy for copy in plan.copies if copy.looped and copy.writes]
+        self.zeros = [copy for copy in plan.copies if copy.zeros]
 
     def ends(self) -> list[str]:
         """The first block and one past the last of the loop, as variables."""
@@ -73,8 +74,8 @@ class Copying:
         assert self.plan.loop is not None
         return unused(f"{self.plan.loop.axis}_end", set(names_of(self.plan)))
 
-    def text(self, live: str) -> LoopText | None:
-        """The loop; ``live`` is the condition on which a step of a filling loop reads."""
+    def text(self) -> LoopText | None:
+        """The loop, with what starts and awaits its copies."""
         loop = self.plan.loop
         if loop is None:
             return None
@@ -101,15 +102,15 @@ class Copying:
         views = ", ".join(f"{copy.buffer}.at[{slot}]" for copy in tiles)
         before.append(f"{', '.join(copy.tile for copy in tiles)} = {views}")
         return LoopText(
-            functions=tuple(self.functions(step, live if loop.fills else "")),
-            prologue=tuple(prologue),
+            functions=(*self.functions(step), *self.filling(step)),
+            prologue=(*prologue, *self.fills("start")),
             name=self.loop,
             step=step,
             before=tuple(before),
             after=tuple(after),
             first=self.first,
             end=self.end,
-            epilogue=tuple(epilogue),
+            epilogue=(*epilogue, *self.fills("wait")),
         )
 
     def prologue(self, depth: int) -> list[str]:
@@ -144,13 +145,17 @@ class Copying:
         loop = self.plan.loop
         assert loop is not None
         end = loop.end.x if isinstance(loop.end, Quotient) else loop.end
-        if isinstance(end, Extent):
-            return None
+        return None if isinstance(end, Extent) else self.count()
+
+    def count(self) -> str:
+        """How many blocks the whole axis has."""
+        loop = self.plan.loop
+        assert loop is not None
         axis = self.plan.axes[loop.axis]
         size = self.printer.static(axis.name)
         return size if axis.squeezed else f"pl.cdiv({size}, {self.printer.static(axis.block)})"
 
-    def functions(self, step: str, live: str) -> list[str]:
+    def functions(self, step: str) -> list[str]:
         """Functions that start the copies of a step, or wait for them."""
         lines: list[str] = []
         for name, copies, what in (
@@ -161,8 +166,6 @@ class Copying:
                 continue
             body = [f"{self.slot} = lax.rem({step}, {copies[0].buffers})"]
             body += [line for copy in copies for line in self.copy(copy)]
-            if live and copies is self.reads:
-                body = [f"@pl.when({live})", "def _():", *(f"{INDENT}{line}" for line in body)]
             lines += [
                 f"def {name}({step}, action):",
                 f'{INDENT}"""Start {what}, or wait for them."""',
@@ -170,6 +173,35 @@ class Copying:
                 "",
             ]
         return lines
+
+    def filling(self, step: str) -> list[str]:
+        """A function that starts the copies of zeros to a block out of bounds, or awaits them."""
+        if not self.zeros:
+            return []
+        body = [line for copy in self.zeros for line in self.copy(copy, zeros=True)]
+        if self.first != "0":
+            outside = f"@pl.when(({step} < {self.first}) | ({step} >= {self.end}))"
+            body = [outside, "def _():", *(f"{INDENT}{line}" for line in body)]
+        return [
+            f"def {self.fill}({step}, action):",
+            f'{INDENT}"""Start the copies of zeros to a block out of bounds, or wait for them."""',
+            *(f"{INDENT}{line}" for line in body),
+            "",
+        ]
+
+    def fills(self, action: str) -> list[str]:
+        """Loops over the blocks out of bounds, whose copies go on while others are computed."""
+        if not self.zeros:
+            return []
+        assert self.plan.loop is not None
+        step, blocks = self.printer.step(self.plan.loop.axis), self.count()
+        first = self.end if self.first == "0" else "0"
+        call = f'lambda {step}, _: {self.fill}({step}, "{action}")'
+        made = [f"{c.zeros}[...] = jnp.zeros_like({c.zeros})" for c in self.zeros]
+        return [
+            *(made if action == "start" else []),
+            f"lax.fori_loop({first}, {blocks}, {call}, None)",
+        ]
 
     def loads(self) -> list[str]:
         """The copies of blocks that stay while the loop, or a reduction, runs."""
@@ -203,12 +235,14 @@ class Copying:
     def both(self, copy: Copy) -> list[str]:
         return [BOTH, *(f"{INDENT}{line}" for line in self.copy(copy))]
 
-    def copy(self, copy: Copy) -> list[str]:
+    def copy(self, copy: Copy, zeros: bool = False) -> list[str]:
         """Lines that start a copy or wait for it."""
         self.printer.helpers["_copy"] = None
         operand = self.plan.operands[copy.name]
         buffer, semaphore = copy.buffer, copy.semaphore
-        if copy.looped:
+        if zeros:
+            buffer, semaphore = copy.zeros, copy.zeros_semaphore
+        elif copy.looped:
             buffer, semaphore = f"{buffer}.at[{self.slot}]", f"{semaphore}.at[{self.slot}]"
         places = [self.place(place, i, operand.ref) for i, place in enumerate(copy.places)]
         block = f"({', '.join(places)}{',' if len(places) == 1 else ''})"

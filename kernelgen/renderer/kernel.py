@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kernelgen.planner.bounds import both
-from kernelgen.planner.ir import Bind, Expr, Statement, locals_in, locals_of, steps_in
-from kernelgen.planner.model import Operand, Plan, Segments
+from kernelgen.planner.bounds import both, first_position
+from kernelgen.planner.ir import (
+    Bind,
+    Expr,
+    Literal,
+    Statement,
+    Store,
+    locals_in,
+    locals_of,
+    steps_in,
+)
+from kernelgen.planner.model import Operand, Part, Plan, Segments
 from kernelgen.planner.names import names_of, unused
 from kernelgen.records import record
 from kernelgen.renderer.copying import Copying, LoopText
@@ -17,7 +26,7 @@ from kernelgen.renderer.indices import (
     prefetched_names,
     shift_line,
 )
-from kernelgen.renderer.printer import WIDTH, Printer
+from kernelgen.renderer.printer import INDENT, WIDTH, Printer
 
 
 @record
@@ -39,8 +48,9 @@ class Kernel:
     preamble: tuple[str, ...]
     first: str
     last: str
-    is_masked: bool
-    runs: tuple[tuple[str, bool], ...]
+    guard: str
+    parameters: str
+    runs: tuple[str, ...]
     loads: tuple[str, ...]
     loop: LoopText | None
     names: Names
@@ -72,10 +82,13 @@ class _Kernel:
     def text(self) -> Kernel:
         plan, copying, phases = self.plan, self.copying, self.plan.phases
         live = self.printer.text(both(self.conditions)) if self.conditions else ""
-        step = (*self.statements(phases.step), *copying.stores(phases.step))
+        with self.printer.in_part():
+            step = self.statements(phases.step)
+        step = (*self.part_lines(step), *step, *copying.stores(phases.step))
+        runs = self.runs()
         finish = (*self.statements(phases.finish), *copying.stores(phases.finish))
         init, outside = self.statements(phases.init), self.statements(plan.outside)
-        loads, blocks, loop = tuple(copying.loads()), copying.ends(), copying.text(live)
+        loads, blocks, loop = tuple(copying.loads()), copying.ends(), copying.text()
         before, inside = self.ends()
         guards = self.guards(live)
         first, last = (self.phase_guard(when) if init or finish else "" for when in _ENDS)
@@ -92,8 +105,9 @@ class _Kernel:
             preamble=(*steps, *before, *blocks, *guards),
             first=first,
             last=last,
-            is_masked=bool(plan.masked),
-            runs=_runs(plan, self.names, bool(self.conditions)),
+            guard=self.names.live if self.conditions else "",
+            parameters=", ".join(self.parameters()),
+            runs=runs,
             loads=loads,
             loop=loop,
             names=self.names,
@@ -112,9 +126,107 @@ class _Kernel:
     def guards(self, live: str) -> list[str]:
         """The conditions on which a step does work, and needs no masks."""
         lines = [f"{self.names.live} = {live}"] if live else []
-        if self.plan.masked:
-            lines.append(f"{self.names.whole} = {self.printer.text(both(_wholes(self.plan)))}")
+        wholes = _wholes(self.plan)
+        if wholes:
+            lines.append(f"{self.names.whole} = {self.printer.text(both(wholes))}")
         return lines
+
+    def parameters(self) -> list[str]:
+        """What a step that runs in several ways is told: its part of a block, whether it masks."""
+        part = self.plan.part
+        of_part = [part.step, part.axes[part.axis].length] if part is not None else []
+        return [*of_part, *([self.names.masked] if self.plan.masked else [])]
+
+    def part_lines(self, step: tuple[str, ...]) -> list[str]:
+        """The first position of a part of a block, and the part of each operand of the step."""
+        part = self.plan.part
+        if part is None:
+            return []
+        axis = part.axes[part.axis]
+        at = unused("at", set(names_of(self.plan)))
+        tiles = [
+            (self.printer.tiles.get(name, f"{name}_ref"), dim, tile)
+            for name, (dim, tile) in part.tiles.items()
+            if any(f"{tile}[" in line for line in step)
+        ]
+        views = [f"{ref}.at[{', '.join([*[':'] * dim, at])}]" for ref, dim, _ in tiles]
+        return [
+            self.origin(axis.length),
+            f"{at} = pl.ds({part.step} * {axis.length}, {axis.length})",
+            f"{', '.join(tile for _, _, tile in tiles)} = {', '.join(views)}",
+        ]
+
+    def origin(self, length: str) -> str:
+        """The first position of a part of a block, where parts have some length."""
+        part = self.plan.part
+        assert part is not None
+        block = self.printer.text(first_position(self.plan.axes[part.axis]))
+        return f"{part.axes[part.axis].origin} = {block} + {part.step} * {length}"
+
+    def runs(self) -> tuple[str, ...]:
+        """The ways in which a step runs, each under its condition."""
+        plan, names = self.plan, self.names
+        live = [names.live] if self.conditions else []
+        whole, cut = " & ".join([*live, names.whole]), " & ".join([*live, f"~{names.whole}"])
+        if plan.part is not None:
+            return self.part_runs(plan.part, whole, cut)
+        if not plan.masked:
+            return ()
+        return (
+            f"pl.when({whole})(lambda: {names.step}({names.masked}=False))",
+            f"pl.when({cut})(lambda: {names.step}({names.masked}=True))",
+        )
+
+    def part_runs(self, part: Part, whole: str, cut: str) -> tuple[str, ...]:
+        """A block that no bound cuts, and the sub-blocks in bounds of one that is cut."""
+        plan, names, printer = self.plan, self.names, self.printer
+        taken = set(names_of(plan))
+        run, parts = unused("sub_step", taken), unused("_parts", taken)
+        wholes = [part.wholes[name] for name in plan.walks if name in plan.masked]
+        block, sub = printer.length(part.axis), printer.static(part.block)
+        unmasked, masked = (
+            (f", {names.masked}={flag}" if plan.masked else "") for flag in (False, True)
+        )
+        body = [f"{names.step}({part.step}, {sub})"]
+        if plan.masked:
+            body = [
+                self.origin(sub),
+                f"{names.whole} = {printer.text(both(wholes))}",
+                f"pl.when({names.whole})(lambda: {names.step}({part.step}, {sub}{unmasked}))",
+                f"pl.when(~{names.whole})(lambda: {names.step}({part.step}, {sub}{masked}))",
+            ]
+        first, end = printer.text(part.first), printer.text(part.end)
+        return (
+            f"def {run}({part.step}, _):",
+            *(f"{INDENT}{line}" for line in body),
+            "",
+            f"pl.when({whole})(lambda: {names.step}(0, {block}{unmasked}))",
+            "",
+            f"@pl.when({cut})",
+            f"def {parts}():",
+            *(f"{INDENT}{line}" for line in self.cleared(part)),
+            f"{INDENT}lax.fori_loop({first}, {end}, {run}, None)",
+        )
+
+    def cleared(self, part: Part) -> list[str]:
+        """Zeros in the outputs of a block of which not every sub-block is computed."""
+        plan = self.plan
+        stored = {line.name for line in plan.phases.step if isinstance(line, Store)}
+        outputs = [o for o in plan.of_kind("output") if o.name in stored and o.name in part.tiles]
+        zeros = [
+            Store(o.name, Literal(0), form="scalar")
+            for o in outputs
+            if plan.spec.outputs[o.name].outside == "zero"
+        ]
+        lines = list(self.statements(tuple(zeros)))
+        if plan.segments is None or not lines:
+            return lines
+        return [
+            f"@pl.when({plan.segments.first})",
+            "def _clear():",
+            *(f"{INDENT}{line}" for line in lines),
+            "",
+        ]
 
     def ends(self) -> tuple[list[str], tuple[str, ...]]:
         """The ends of bounds, before the loop of the kernel and inside of it.
@@ -166,15 +278,17 @@ def _references(plan: Plan) -> list[str]:
         *(_parameter(operand) for operand in (*blocked(plan), *plan.of_kind("output"))),
         *(operand.ref for operand in plan.of_kind("scratch")),
         *(copy.buffer for copy in plan.copies),
+        *(copy.zeros for copy in plan.copies if copy.zeros),
         *(copy.semaphore for copy in plan.copies),
+        *(copy.zeros_semaphore for copy in plan.copies if copy.zeros),
     ]
 
 
 def _conditions(plan: Plan) -> list[Expr]:
     """What has to hold for a step to do work, apart from what its loop ensures."""
     if plan.segments is not None and plan.computed is not None:
-        return [plan.computed] if plan.loop is None or plan.loop.fills else []
-    if plan.loop is None or plan.loop.fills:
+        return [plan.computed] if plan.loop is None else []
+    if plan.loop is None:
         return [walk.live for walk in plan.walks.values()]
     ensured = (*plan.grid, plan.loop.axis)
     return [walk.live for name, walk in plan.walks.items() if name not in ensured]
@@ -182,16 +296,8 @@ def _conditions(plan: Plan) -> list[Expr]:
 
 def _wholes(plan: Plan) -> list[Expr]:
     """What has to hold for a step to need no masks."""
-    return [plan.walks[name].whole for name in plan.walks if name in plan.masked]
-
-
-def _runs(plan: Plan, names: Names, is_guarded: bool) -> tuple[tuple[str, bool], ...]:
-    """On which conditions the step runs, and whether with masks."""
-    live = [names.live] if is_guarded else []
-    if plan.masked:
-        unmasked, masked = [*live, names.whole], [*live, f"~{names.whole}"]
-        return ((" & ".join(unmasked), False), (" & ".join(masked), True))
-    return ((names.live, False),) if is_guarded else ()
+    cut = {*plan.masked, *([plan.part.axis] if plan.part is not None else [])}
+    return [walk.whole for name, walk in plan.walks.items() if name in cut]
 
 
 def _parameter(operand: Operand) -> str:
@@ -239,15 +345,19 @@ def _used_ends(plan: Plan) -> tuple[Bind, ...]:
     used = _read_names(plan)
     for walk in plan.walks.values():
         used |= locals_in(walk.live) if plan.segments is None else set()
-        used |= locals_in(walk.whole) if walk.axis in plan.masked else set()
+        used |= locals_in(walk.whole) if walk.whole in _wholes(plan) else set()
     if plan.loop is not None:
         used |= locals_in(plan.loop.first) | locals_in(plan.loop.end)
+    if plan.part is not None:
+        ends = (plan.part.first, plan.part.end, *plan.part.wholes.values())
+        used |= {name for end in ends for name in locals_in(end)}
     return tuple(end for walk in plan.walks.values() for end in walk.ends if end.name in used)
 
 
 def _ordered(plan: Plan, statics: dict[str, None]) -> list[str]:
     """Sizes, then tiles, each in the order of the axes."""
     axes = plan.axes.values()
-    return [axis.name for axis in axes if axis.name in statics] + [
-        axis.block for axis in axes if axis.block in statics and axis.block != axis.name
-    ]
+    names = [axis.name for axis in axes] + [axis.block for axis in axes if axis.tile is not None]
+    if plan.part is not None:
+        names.append(plan.part.block)
+    return [name for name in names if name in statics]

@@ -142,8 +142,10 @@ def call(plan: Plan) -> Call:
         out_shapes=tuple(wrapper.out_shape(plan, operand) for operand in outputs),
         scratch_shapes=(
             *(wrapper.scratch_shape(plan, operand) for operand in plan.of_kind("scratch")),
-            *(wrapper.buffer_shape(plan, copy) for copy in plan.copies),
-            *(wrapper.semaphore_shape(copy) for copy in plan.copies),
+            *(wrapper.buffer_shape(plan, copy, copy.looped) for copy in plan.copies),
+            *(wrapper.buffer_shape(plan, copy, False) for copy in plan.copies if copy.zeros),
+            *(wrapper.semaphore_shape(copy, copy.looped) for copy in plan.copies),
+            *(wrapper.semaphore_shape(copy, False) for copy in plan.copies if copy.zeros),
         ),
         aliases=wrapper.aliases(plan),
         compiler_params=tuple(_compiler_params(plan)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from kernelgen.planner import ir
 from kernelgen.planner.ir import Bind, Expr, Store, Tail
 from kernelgen.planner.model import Plan
 from kernelgen.planner.names import names_of, unused
+from kernelgen.planner.targets import LANES
 
 Text = tuple[str, int]
 """Source of an expression and how tightly it binds."""
@@ -42,6 +44,7 @@ class Printer:
         self.steps: dict[str, None] = {}
         self.refs: dict[str, None] = {}
         self.helpers: dict[str, None] = {}
+        self.axes = plan.axes
         self.tiles = {c.name: c.tile if c.looped else c.buffer for c in plan.copies}
         taken = set(names_of(plan))
         self.inside_name = unused("inside", taken)
@@ -75,7 +78,7 @@ class Printer:
         """The condition on which a trace has masks."""
         if axis is None:
             return f"if {self.masked_name}:  # the block reaches past the bounds"
-        size, block = self.static(axis), self.static(self.plan.axes[axis].block)
+        size, block = self.static(axis), self.length(axis)
         return f"if {size} % {block}:  # the last {axis} block is ragged: garbage past the end"
 
     def masked(self, mask: Bind) -> list[str]:
@@ -179,9 +182,25 @@ class Printer:
                 return self.reshaped(expr), ATOM
 
     def local(self, name: str) -> str:
-        if name.startswith("block_") and name in {a.block for a in self.plan.axes.values()}:
-            return self.static(name)
-        return name
+        part = self.plan.part
+        is_block = name.startswith("block_") and name in {a.block for a in self.plan.axes.values()}
+        is_sub = part is not None and name == part.block
+        return self.static(name) if is_block or is_sub else name
+
+    def length(self, axis: str) -> str:
+        """How many positions of an axis a block has, or the part of it that the body sees."""
+        plan = self.axes[axis]
+        return plan.length or self.static(plan.block)
+
+    @contextlib.contextmanager
+    def in_part(self) -> Iterator[None]:
+        """While this lasts, what is printed sees part of a block, where blocks have parts."""
+        part, outer = self.plan.part, (self.axes, self.tiles)
+        if part is not None:
+            self.axes = part.axes
+            self.tiles = {**self.tiles, **{name: tile for name, (_, tile) in part.tiles.items()}}
+        yield
+        self.axes, self.tiles = outer
 
     def load(self, name: str) -> str:
         operand = self.plan.operands[name]
@@ -210,11 +229,26 @@ class Printer:
                 return f"jnp.expand_dims({self.text(value)}, {_dims(dims)})"
             case ir.Squeeze(value=value, dims=dims):
                 return f"jnp.squeeze({self.text(value)}, {_dims(dims)})"
+            case ir.WithOnes(value=value):
+                return self.helper("with_ones", self.text(value))
+            case ir.Ones(axis=axis, dtype=dtype):
+                shape = shape_text([self.length(axis), str(LANES)])
+                return f"jnp.ones({shape}, jnp.{jnp_dtype(dtype)})"
+            case ir.Across(value=value, axis=axis):
+                return self.helper("across", f"{self.text(value)}, {self.length(axis)}")
+            case ir.Lanes(value=value, part=part, rank=rank):
+                lanes = {"first": f":{LANES}", "rest": f"{LANES}:", "one": ":1"}[part]
+                return f"{self.atom(value)}[{', '.join([*[':'] * (rank - 1), lanes])}]"
             case ir.Fill(value=value):
                 return f"jnp.full((1, 1), {self.text(value)})"
             case ir.Extract(value=value, rank=rank):
                 return f"{self.atom(value)}[{', '.join('0' * rank)}]"
         raise AssertionError(expr)
+
+    def helper(self, name: str, arguments: str) -> str:
+        """The call of a function of the module."""
+        self.helpers[f"_{name}"] = None
+        return f"_{name}({arguments})"
 
     def atom(self, expr: Expr) -> str:
         return _wrapped(self.expr(expr), ATOM)
@@ -227,10 +261,12 @@ class Printer:
         return f"{self.atom(value)}.astype(jnp.{jnp_dtype(dtype)})"
 
     def positions(self, axis: str, layout: ir.Layout) -> Text:
-        plan = self.plan.axes[axis]
-        block = axis if self.whole else plan.block
-        shape = shape_text([self.static(block) if a == axis else "1" for a in layout])
+        plan = self.axes[axis]
+        block = self.static(axis) if self.whole else self.length(axis)
+        shape = shape_text([block if a == axis else "1" for a in layout])
         iota = f"lax.broadcasted_iota(jnp.int32, {shape}, {layout.index(axis)})"
+        if plan.origin and not self.whole:
+            return f"{plan.origin} + {iota}", SUM
         if plan.tile is None or self.whole:
             return iota, ATOM
         return f"{self.step(axis)} * {self.static(block)} + {iota}", SUM

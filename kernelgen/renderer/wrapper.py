@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from kernelgen.diagnostics import listing
 from kernelgen.language.dtypes import DTYPES
-from kernelgen.planner.ir import Layout
+from kernelgen.planner.ir import REPLICATED, Layout
 from kernelgen.planner.model import Axis, Copy, Operand, Plan
 from kernelgen.planner.names import names_of, unused
+from kernelgen.planner.targets import LANES
 from kernelgen.renderer.indices import blocked, dimensions, prefetched, prefetched_names
 from kernelgen.renderer.printer import WIDTH, Printer, jnp_dtype, shape_text
 
@@ -14,13 +15,15 @@ from kernelgen.renderer.printer import WIDTH, Printer, jnp_dtype, shape_text
 def signature(plan: Plan) -> str:
     """Positional arrays, keyword-only tiles, ``interpret``."""
     tiles = [f"{axis.block}={axis.tile}" for axis in tiled(plan)]
+    tiles += [f"{plan.part.block}={plan.part.tile}"] if plan.part is not None else []
     arrays = [operand.name for operand in plan.of_kind("input")]
     return ", ".join([*arrays, "*", *tiles, "interpret=False"])
 
 
 def static_names(plan: Plan) -> str:
     """The arguments that jit does not trace."""
-    names = [axis.block for axis in tiled(plan)] + ["interpret"]
+    parts = [plan.part.block] if plan.part is not None else []
+    names = [*(axis.block for axis in tiled(plan)), *parts, "interpret"]
     return shape_text([f'"{name}"' for name in names])
 
 
@@ -171,9 +174,10 @@ def _shape(axes: tuple[str, ...]) -> str:
 
 def block_lines(plan: Plan) -> list[str]:
     """Tiles cut to the axes they are larger than, and arrays that are copied in whole tiles."""
-    lines = []
+    lines = _part_lines(plan)
     padded = {axis for units in plan.units.values() for axis in units}
-    uncut = plan.uncut - padded  # what is copied has 8 rows at least
+    # What is copied has 8 rows at least, and what has sub-blocks has 128.
+    uncut = plan.uncut - padded - ({plan.part.axis} if plan.part is not None else set())
     cut = [axis for axis in tiled(plan) if axis.name not in uncut]
     names = ", ".join(axis.block for axis in cut)
     together = f"{names} = {', '.join(_cut(plan, axis) for axis in cut)}"
@@ -192,11 +196,27 @@ def block_lines(plan: Plan) -> list[str]:
 
 def _cut(plan: Plan, axis: Axis) -> str:
     """A block as large as its array is legal, but copies move whole tiles of memory."""
+    if plan.part is not None and plan.part.axis == axis.name:
+        return f"min({axis.block}, {_whole(axis.name, plan.part.block)})"
     units = [units[axis.name] for units in plan.units.values() if axis.name in units]
     return f"min({axis.block}, {_whole(axis.name, max(units, default=1))})"
 
 
-def _whole(size: str, unit: int) -> str:
+def _part_lines(plan: Plan) -> list[str]:
+    """Sub-blocks cut to the axis that they are larger than; they have to divide the blocks."""
+    part = plan.part
+    if part is None:
+        return []
+    block = plan.axes[part.axis].block
+    message = f"{block} = {{{block}}} is no multiple of {part.block} = {{{part.block}}}"
+    return [
+        f"if {block} % {part.block}:",
+        _raised("ValueError", message),
+        f"{part.block} = min({part.block}, {_whole(part.axis, LANES)})",
+    ]
+
+
+def _whole(size: str, unit: int | str) -> str:
     return size if unit == 1 else f"pl.cdiv({size}, {unit}) * {unit}"
 
 
@@ -273,21 +293,22 @@ def aliases(plan: Plan) -> str:
 def scratch_shape(plan: Plan, operand: Operand) -> str:
     """``pltpu.VMEM(shape, dtype)``"""
     layout: Layout = operand.layout or (None, None)
-    shape = shape_text([plan.axes[name].block if name is not None else "1" for name in layout])
+    units = {None: "1", REPLICATED: str(LANES)}
+    shape = shape_text([units.get(n) or plan.axes[str(n)].block for n in layout])
     return f"pltpu.{operand.memory_space}({shape}, jnp.{jnp_dtype(operand.dtype)})"
 
 
-def buffer_shape(plan: Plan, copy: Copy) -> str:
-    """``pltpu.VMEM(shape, dtype)`` of the blocks of an operand that the kernel copies."""
+def buffer_shape(plan: Plan, copy: Copy, several: bool) -> str:
+    """``pltpu.VMEM(shape, dtype)`` of the blocks, or of one, of an operand that a kernel copies."""
     operand = plan.operands[copy.name]
     dims = [plan.axes[name].block if name is not None else "1" for name in operand.layout]
-    shape = shape_text([str(copy.buffers), *dims] if copy.looped else dims)
+    shape = shape_text([str(copy.buffers), *dims] if several else dims)
     return f"pltpu.VMEM({shape}, jnp.{jnp_dtype(operand.dtype)})"
 
 
-def semaphore_shape(copy: Copy) -> str:
-    """One DMA semaphore for each buffer."""
-    return "pltpu.SemaphoreType.DMA" + (f"(({copy.buffers},))" if copy.looped else "")
+def semaphore_shape(copy: Copy, several: bool) -> str:
+    """One DMA semaphore for each buffer, or one for all copies."""
+    return "pltpu.SemaphoreType.DMA" + (f"(({copy.buffers},))" if several else "")
 
 
 def out_shape(plan: Plan, operand: Operand) -> str:

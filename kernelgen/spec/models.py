@@ -43,6 +43,7 @@ DType = Literal[
 ]
 MemorySpace = Literal["VMEM", "SMEM", "ANY"]
 Outside = Literal["zero", "unspecified"]
+Sums = Literal["vector", "dot"]
 Target = Literal["v4", "v5e", "v5p", "v6e", "tpu7x"]
 
 SUPPORTED_DTYPES: tuple[str, ...] = get_args(SupportedDType)
@@ -86,6 +87,23 @@ class Axis(_Model):
         default=None,
         description="One past the last position that is computed; an expression as in start.",
         examples=["lengths[b]", "min(q + 1, lengths[b])"],
+    )
+    subtile: int | None = Field(
+        default=None,
+        ge=1,
+        le=SIZE_LIMIT,
+        description=(
+            "Positions in a sub-block. A step computes a block that a bound cuts sub-block by "
+            "sub-block, and only those that hold positions in bounds."
+        ),
+        examples=[128, 512],
+    )
+    sums: Sums = Field(
+        default="vector",
+        description=(
+            "What computes sums along this axis in a step: the vector unit, or a dot with ones, "
+            "joined to one with the same left operand. A dot sums bfloat16 exactly as well."
+        ),
     )
     size: str | None = Field(
         default=None,
@@ -167,6 +185,14 @@ class Output(Operand):
 
 class Scratch(Operand):
     """A buffer that lives across grid steps; the key is its name in the body."""
+
+    replicated: bool = Field(
+        default=False,
+        description=(
+            "Keep a statistic of each row in all 128 lanes, where it meets the rows' elements "
+            "without being broadcast at every step."
+        ),
+    )
 
 
 class Body(_Model):

@@ -44,12 +44,24 @@ def tile_arguments(spec: KernelSpec) -> dict[str, int]:
     return {name: axis.tile for name, axis in spec.axes.items() if axis.tile and axis.tile > 1}
 
 
+def block_arguments(spec: KernelSpec, tiles: Mapping[str, int]) -> dict[str, int]:
+    """The arguments of a generated function for some tiles; several sub-blocks in each."""
+    arguments = {f"block_{axis}": tile for axis, tile in tiles.items()}
+    for name, axis in spec.axes.items():
+        if axis.subtile is not None and name in tiles:
+            half = tiles[name] // 2
+            arguments[f"subblock_{name}"] = min(axis.subtile, half if half % LANES == 0 else LANES)
+    return arguments
+
+
 def small_tiles(spec: KernelSpec) -> dict[str, int]:
     """The smallest tiles that every TPU generation takes, for the axes that have a tile."""
     return {axis: min(tile, _smallest(spec, axis)) for axis, tile in tile_arguments(spec).items()}
 
 
 def _smallest(spec: KernelSpec, axis: str) -> int:
+    if spec.axes[axis].subtile is not None:
+        return 2 * LANES
     found = [
         (place, operand.memory_space)
         for operand in (*spec.inputs.values(), *spec.outputs.values())

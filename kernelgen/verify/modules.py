@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kernelgen.spec import KernelSpec
+from kernelgen.verify.cases import block_arguments
 from kernelgen.verify.values import Array, numpy_dtype
 
 Interpreter = Literal["hlo", "tpu", "tpu eager"]
@@ -82,7 +83,7 @@ def call(
         FaultError: A race, a semaphore that is left signalled, or a result of the wrong kind.
         Exception: Whatever the function or the interpreter raises.
     """
-    arguments: dict[str, Any] = {f"block_{axis}": tile for axis, tile in tiles.items()}
+    arguments: dict[str, Any] = dict(block_arguments(spec, tiles))
     arguments["interpret"] = interpret_argument(interpreter, seed)
     arrays = [inputs[name] for name in spec.inputs]
     with watched() if interpreter != "hlo" else contextlib.nullcontext():

@@ -46,8 +46,9 @@ from kernelgen.language.program import (
 )
 from kernelgen.spec import KernelSpec
 from kernelgen.verify import apply
+from kernelgen.verify.cases import LANES, block_arguments
 from kernelgen.verify.outputs import finished
-from kernelgen.verify.region import Named, Region, Sizes, Window, extents
+from kernelgen.verify.region import Named, Region, Sizes, Window, both, extents
 from kernelgen.verify.region import extent as extent_of
 from kernelgen.verify.values import (
     Array,
@@ -176,15 +177,19 @@ class _Run:
         self.domain = program.domain
         self.sizes = sizes_of(spec, self.domain, inputs)
         self.empty = 0 in self.sizes.values()
-        self.tiles = {axis: self.tile(axis, tiles) for axis in spec.reduction}
+        self.given = tiles
+        self.tiles = {axis: self.tile(axis) for axis in spec.reduction}
         self.window: Window = {}
         self.locals: dict[str, Bounded] = {}
         self.scratch: dict[str, Bounded] = {}
         self.results: dict[str, Bounded] = {}
 
-    def tile(self, axis: str, tiles: Sizes) -> int:
-        declared = self.spec.axes[axis].tile or self.sizes[axis]
-        return max(1, min(tiles.get(axis, declared), self.sizes[axis]))
+    def tile(self, axis: str) -> int:
+        size = self.sizes[axis]
+        if self.spec.axes[axis].subtile:  # a block has whole sub-blocks, and may exceed the axis
+            subtile = self.subtile(axis)
+            size = -(-size // subtile) * subtile
+        return max(1, min(self.given.get(axis) or self.spec.axes[axis].tile or size, size))
 
     def outputs(self) -> dict[str, Bounded]:
         self.window = {axis: slice(0, tile) for axis, tile in self.tiles.items()}
@@ -195,12 +200,14 @@ class _Run:
             held = self.domain.held(name)
             self.results[name] = anything(held, output.dtype, [self.sizes[axis] for axis in held])
         self.run(self.program.init)
-        for window in self.windows():
+        for window, rows in self.parts():
             self.window = window
-            before = dict(self.scratch)
+            scratch, results = dict(self.scratch), dict(self.results)
             self.run(self.program.step)
             if self.domain.bounds:
-                self.keep_idle_rows(before)
+                self.keep_idle_rows(scratch, rows)
+            if rows is not None:
+                self.keep_results(results, rows)
         self.window = {axis: slice(0, tile) for axis, tile in self.tiles.items()}
         self.run(self.program.finish)
         self.window = {}
@@ -212,20 +219,24 @@ class _Run:
 
     # Rows that have nothing in bounds
 
-    def keep_idle_rows(self, before: Mapping[str, Bounded]) -> None:
-        """A step leaves the scratch of rows that have nothing in bounds in it as it was."""
+    def keep_idle_rows(self, before: Mapping[str, Bounded], rows: Named | None) -> None:
+        """A step leaves the scratch of rows that have nothing in bounds in it as it was.
+
+        ``rows`` tells which rows the step is for; None where it is for all of them.
+        """
         reduced = self.reduced_axes()
         inside = self.region.inside(reduced)
         if inside is None:
             return
         live = inside.any_along(reduced)
+        if rows is not None:
+            live = both(live, rows)
         for name, old in before.items():
-            rows = live.any_along([axis for axis in live.axes if axis not in old.axes])
+            own = live.any_along([axis for axis in live.axes if axis not in old.axes])
             extents = {a: self.extent(a) for a in old.axes if a in self.window}
             place = tuple(slice(extents.get(axis)) for axis in old.axes)
-            kept = chosen(
-                rows.axes, rows.data, _taken(self.scratch[name], place), _taken(old, place)
-            )
+            new = _taken(self.scratch[name], place)
+            kept = chosen(own.axes, own.data, new, _taken(old, place))
             self.scratch[name] = _written(self.scratch[name], kept, place)
 
     def reduced_axes(self) -> list[str]:
@@ -234,6 +245,53 @@ class _Run:
         applied = [value for value in values if isinstance(value, Apply)]
         removed = [axis for value in applied for axis in value.axes]
         return list(dict.fromkeys((*self.spec.reduction, *removed)))
+
+    def keep_results(self, before: Mapping[str, Bounded], rows: Named) -> None:
+        """A step leaves the results of the rows that it is not for as they were."""
+        for name, old in before.items():
+            own = rows.any_along([axis for axis in rows.axes if axis not in old.axes])
+            self.results[name] = chosen(own.axes, own.data, self.results[name], old)
+
+    # Sub-blocks
+
+    def parts(self) -> Iterator[tuple[Window, Named | None]]:
+        """What the steps see one after the other, and for which rows; None for all of them.
+
+        The rows whose block no bound cuts see it at once, the others in sub-blocks.
+        """
+        name = next((axis for axis in self.tiles if self.spec.axes[axis].subtile), None)
+        if name is None:
+            yield from ((window, None) for window in self.windows())
+            return
+        subtile = self.subtile(name)
+        for window in self.windows():
+            self.window = window
+            whole, at = self.whole(name), window[name]
+            yield window, whole
+            for start in range(at.start, at.stop, subtile):
+                part = slice(start, min(start + subtile, at.stop))
+                yield {**window, name: part}, Named(whole.axes, ~whole.data)
+
+    def subtile(self, name: str) -> int:
+        """Positions in a sub-block: as the module cuts it, no more than the axis has tiles for."""
+        declared = block_arguments(self.spec, self.given).get(f"subblock_{name}")
+        size = declared or self.spec.axes[name].subtile or LANES
+        return max(1, min(size, -(-self.sizes[name] // LANES) * LANES))
+
+    def whole(self, name: str) -> Named:
+        """The rows of blocks in which every row has all of a block of an axis in bounds."""
+        inside = self.region.inside([name])
+        assert inside is not None
+        axes, whole = inside.axes[:-1], np.all(inside.data, -1)
+        if self.extent(name) < self.tiles[name]:
+            return Named(axes, np.zeros_like(whole))
+        for dim, axis in enumerate(axes):
+            size = whole.shape[dim]
+            tile = min(size, self.given.get(axis) or self.spec.axes[axis].tile or size)
+            starts = np.arange(0, size, tile)
+            blocks = np.logical_and.reduceat(whole, starts, axis=dim)
+            whole = np.repeat(blocks, np.minimum(tile, size - starts), axis=dim)
+        return Named(axes, whole)
 
     def windows(self) -> Iterator[Window]:
         order = [axis for axis in self.spec.grid if axis in self.tiles]

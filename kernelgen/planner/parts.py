@@ -1,0 +1,117 @@
+"""Sub-blocks: what a step computes of a block that a bound cuts.
+
+A large block is computed at once where all of it is in bounds; where it is not, most of it may be
+out of bounds, and only the sub-blocks that hold positions in bounds are computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kernelgen.diagnostics import Diagnostic
+from kernelgen.language.program import Program
+from kernelgen.planner import ir
+from kernelgen.planner.bounds import first_position, operation, walk
+from kernelgen.planner.ir import Expr, Literal, Local
+from kernelgen.planner.model import Axis, Operand, Part, Walk
+from kernelgen.planner.names import declared_names, unused
+from kernelgen.planner.targets import LANES
+from kernelgen.spec import KernelSpec
+
+
+def parted(spec: KernelSpec) -> str | None:
+    """The axis with sub-blocks, if there is one."""
+    return next((name for name, axis in spec.axes.items() if axis.subtile is not None), None)
+
+
+def check_parts(spec: KernelSpec, program: Program) -> list[Diagnostic]:
+    """Findings about sub-blocks that do not divide a block, or that no bound leads to."""
+    findings = []
+    for name, axis in spec.axes.items():
+        if axis.subtile is None:
+            continue
+        message = instead = ""
+        if name not in program.domain.bounds:
+            message = f"no bound cuts the blocks of {name}"
+            instead = "give it a start or a stop, or remove subtile"
+        elif name != parted(spec):
+            message = f"{parted(spec)} has sub-blocks already"
+            instead = "keep one of the two"
+        elif axis.tile is None or axis.tile % axis.subtile or axis.subtile % LANES:
+            message = f"sub-blocks of {axis.subtile} do not divide a block of {axis.tile or name}"
+            if axis.subtile % LANES:
+                message = f"a sub-block of {axis.subtile} positions is no multiple of {LANES}"
+            instead = f"use a multiple of {LANES} that divides the tile"
+        if message:
+            where = ("axes", name, "subtile")
+            findings.append(Diagnostic("KG308", message, instead, where))
+    return findings
+
+
+def part_names(spec: KernelSpec, program: Program, name: str) -> tuple[str, str, str, str]:
+    """The Python names of a part's number, first position and length, and of a sub-block's."""
+    taken = declared_names(spec, program)
+    names = (f"{name}_sub", f"{name}_from", f"{name}_size", f"subblock_{name}")
+    step, origin, length, block = (unused(each, taken) for each in names)
+    return step, origin, length, block
+
+
+def body_axes(spec: KernelSpec, program: Program, axes: dict[str, Axis]) -> dict[str, Axis]:
+    """Every axis as the body of a step sees it."""
+    name = parted(spec)
+    if name is None:
+        return axes
+    _, origin, length, _ = part_names(spec, program, name)
+    return {**axes, name: replace(axes[name], origin=origin, length=length)}
+
+
+def plan_part(
+    spec: KernelSpec,
+    program: Program,
+    axes: dict[str, Axis],
+    walks: dict[str, Walk],
+    operands: dict[str, Operand],
+    copied: frozenset[str],
+) -> Part | None:
+    """The sub-blocks of the axis that has some."""
+    name = parted(spec)
+    if name is None:
+        return None
+    taken = declared_names(spec, program)
+    step, origin, _, block = part_names(spec, program, name)
+    seen = body_axes(spec, program, axes)
+    subs = {**axes, name: replace(axes[name], origin=origin, length=block)}
+    bounds = program.domain.bounds
+    wholes = {each: walk(bounds[each], subs, False).whole for each in walks}
+    tile = spec.axes[name].subtile
+    assert tile is not None
+    return Part(
+        axis=name,
+        tile=tile,
+        block=block,
+        step=step,
+        axes=seen,
+        first=_first(axes[name], walks[name], block),
+        end=_end(axes[name], walks[name], block),
+        wholes=wholes,
+        tiles={
+            operand.name: (operand.layout.index(name), unused(f"{operand.name}_part", taken))
+            for operand in operands.values()
+            if (operand.memory_space == "VMEM" or operand.name in copied) and name in operand.layout
+        },
+    )
+
+
+def _first(axis: Axis, walk: Walk, block: str) -> Expr:
+    if axis.start not in {end.name for end in walk.ends}:
+        return Literal(0)
+    skipped = operation("subtract", Local(axis.start), first_position(axis))
+    return ir.Quotient(operation("maximum", skipped, Literal(0)), Local(block))
+
+
+def _end(axis: Axis, walk: Walk, block: str) -> Expr:
+    stop: Expr = ir.Extent(axis.name)
+    if axis.stop in {end.name for end in walk.ends}:
+        stop = Local(axis.stop)
+    left = operation("subtract", stop, first_position(axis))
+    return ir.Quotient(operation("minimum", left, Local(axis.block)), Local(block), up=True)
