@@ -46,6 +46,7 @@ def unbounded(data: dict[str, Any]) -> dict[str, Any]:
     for axis in data["axes"].values():
         axis.pop("start", None)
         axis.pop("stop", None)
+        axis.pop("subtile", None)
     data["inputs"].pop("lengths", None)
     # Only a verifier computes it, and it may name the lengths.
     data["reference"] = next(iter(data["inputs"]))
