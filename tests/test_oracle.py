@@ -242,9 +242,7 @@ def failures_of(
 def long_reduction(name: str) -> Case:
     case = cases.long_reduction(catalogue.spec(name))
     assert case is not None
-    steps = math.prod(
-        case.sizes[k] // case.tiles.get(k, 1) for k in catalogue.spec(name).reduction
-    )
+    steps = math.prod(case.sizes[k] // case.tiles.get(k, 1) for k in catalogue.spec(name).reduction)
     assert steps >= 4
     return case
 
@@ -309,13 +307,13 @@ def test_an_init_at_every_step_is_rejected(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in REDUCING if catalogue.spec(n).body.finish])
 def test_a_missing_finish_is_rejected(name: str) -> None:
     text = faults.without_phase(catalogue.module_text(name), "finish")
-    assert failures_of(name, text, uneven(name), "tpu")
+    assert failures_of(name, text, uneven(name))
 
 
 @pytest.mark.parametrize("name", MASKED)
 def test_an_unmasked_tail_is_rejected(name: str) -> None:
     text = faults.without_tail_masks(catalogue.module_text(name))
-    assert failures_of(name, text, uneven(name), "tpu")
+    assert failures_of(name, text, uneven(name))
 
 
 @pytest.mark.parametrize("name", ["matmul", "matmul_transposed_left", "gated_matmul"])
