@@ -18,6 +18,7 @@ def test_a_body_is_right_at_sizes_around_its_tiles(name: str) -> None:
     verifier = catalogue.verifier_of(bodies.TABLE[name])
     around = [c for c in cases.generated(verifier.spec) if c.name in EDGES]
     assert around
-    for case in [*cases.declared(verifier.spec), *around, *cases.empty(verifier.spec)]:
+    for case in [*around, *cases.empty(verifier.spec)]:
         assert verifier.run(case, "hlo") == []
-    assert verifier.run(cases.declared(verifier.spec)[0], "tpu") == []
+    (declared,) = cases.declared(verifier.spec)
+    assert verifier.run(declared, "tpu") == []

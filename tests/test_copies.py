@@ -165,7 +165,7 @@ def label(parameter: object) -> str:
 def test_a_fault_is_found(
     runner: Runner, fault: str, loop: Loop, about: str, mode: Interpreter, symptom: str
 ) -> None:
-    runner.attempts, runner.time_limit = (1, 20) if symptom == HANG else (2, 60)
+    runner.attempts, runner.time_limit = (1, 10) if symptom == HANG else (2, 60)
     found = failures(runner, loop.kernel, faulty(fault, loop), about, mode)
     assert found
     assert re.search(symptom, found[0])

@@ -76,7 +76,7 @@ def assert_correct(kernel: strategies.Kernel, kind: InputKind, interpreter: Inte
 
 
 @every_family
-@settings(max_examples=16)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_a_random_kernel_gives_what_its_body_means(
     family: st.SearchStrategy[strategies.Kernel], data: st.DataObject

@@ -294,6 +294,13 @@ MASKED = tuple(name for name in REDUCING if "% block_" in catalogue.module_text(
 @pytest.mark.parametrize("name", REDUCING)
 def test_a_missing_init_is_rejected(name: str) -> None:
     text = faults.without_phase(catalogue.module_text(name), "init")
+    assert failures_of(name, text, uneven(name))
+
+
+@pytest.mark.parametrize("name", ["flash_attention", "int8_matmul", "ragged_mean_any"])
+@pytest.mark.parametrize("phase", ["init", "finish"])
+def test_a_missing_phase_is_rejected_on_a_simulated_tpu(name: str, phase: str) -> None:
+    text = faults.without_phase(catalogue.module_text(name), phase)
     assert failures_of(name, text, uneven(name), "tpu")
 
 
@@ -307,13 +314,13 @@ def test_an_init_at_every_step_is_rejected(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in REDUCING if catalogue.spec(n).body.finish])
 def test_a_missing_finish_is_rejected(name: str) -> None:
     text = faults.without_phase(catalogue.module_text(name), "finish")
-    assert failures_of(name, text, uneven(name), "tpu")
+    assert failures_of(name, text, uneven(name))
 
 
 @pytest.mark.parametrize("name", MASKED)
 def test_an_unmasked_tail_is_rejected(name: str) -> None:
     text = faults.without_tail_masks(catalogue.module_text(name))
-    assert failures_of(name, text, uneven(name), "tpu")
+    assert failures_of(name, text, uneven(name))
 
 
 @pytest.mark.parametrize("name", ["matmul", "matmul_transposed_left", "gated_matmul"])
