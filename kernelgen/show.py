@@ -79,10 +79,19 @@ def _operand(plan: Plan, operand: Operand) -> tuple[str, ...]:
         operand.dtype,
         operand.memory_space,
         f"({', '.join(operand.axes)})",
-        " x ".join("1" if axis is None else _extent(plan.axes[axis]) for axis in operand.layout),
+        " x ".join(_dimension(plan, axis) for axis in operand.layout),
         _index_map(plan, operand),
         _residency(plan, operand),
     )
+
+
+def _dimension(plan: Plan, axis: str | None) -> str:
+    from .planner.ir import REPLICATED
+    from .planner.targets import LANES
+
+    if axis is None:
+        return "1"
+    return str(LANES) if axis == REPLICATED else _extent(plan.axes[axis])
 
 
 def _extent(axis: Axis) -> str:

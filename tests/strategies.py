@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
 
+import kernelgen
+from kernelgen.diagnostics import KernelgenError
 from kernelgen.language.dtypes import INT32_MAX
 from kernelgen.language.operations import OPERATIONS
 from kernelgen.language.types import arithmetic, comparison, real
@@ -42,6 +45,7 @@ ACCUMULATORS = {
     "max": ("-inf", "{acc} = maximum({acc}, max({x}, {k}))"),
     "min": ("inf", "{acc} = minimum({acc}, min({x}, {k}))"),
 }
+TERMS = ("{x}", "-{x}", "0.5 * {x}", "abs({x}) + 1", "maximum({x}, 0)", "tanh({x})")
 
 
 @dataclass(frozen=True)
@@ -261,6 +265,52 @@ def tiled_reductions(draw: Draw) -> Kernel:
 
 
 @st.composite
+def ragged_reductions(draw: Draw) -> Kernel:
+    """Accumulators over an axis that each sequence has in part, with any options of a schedule."""
+    new = _Builder(draw)
+    new.axes["b"], new.sizes["b"] = {"tile": 1}, new.pick((1, 2, 3))
+    front = ("b", new.axis("m", tiled=draw(st.booleans())))
+    new.reduction = [new.axis("k", tiled=True)]
+    new.inputs["lengths"] = {"axes": ["b"], "dtype": "int32", "memory_space": "SMEM"}
+    new.axes["k"]["stop"] = new.pick(("lengths[b]", "min(lengths[b], size(k) - 1)"))
+    if draw(st.booleans()):
+        new.axes["k"]["start"] = "lengths[b] // 3"
+    if draw(st.booleans()):
+        new.axes["k"] |= {"tile": 2 * TILE, "subtile": TILE}
+    x = new.input("x", (*front, "k"), FLOATS)
+    dotted = draw(st.booleans())
+    if dotted:  # a vector's sum of rounded values is left unrounded by XLA in some of the steps
+        new.inputs["x"]["axes"] = [*front, "k"]
+    accumulators = []
+    for acc in ("first", "second")[: draw(st.integers(1, 2))]:
+        start, update = ACCUMULATORS[new.pick(("max", "min", "sum", "sum"))]
+        value = new.pick(TERMS).format(x=x.name)
+        if "sum" in update and dotted:
+            value = f"cast({value}, bfloat16)"
+            new.axes["k"]["sums"] = "dot"
+        new.scratch[acc] = {"axes": list(front), "dtype": "float32"}
+        new.init.append(f"{acc} = {start}")
+        new.step.append(update.format(acc=acc, x=value, k="k"))
+        accumulators.append(_Block(acc, front))
+    new.finish.append(f"o = {' + '.join(block.name for block in accumulators)}")
+    new.output("o", front)
+    return new.kernel()
+
+
+def as_they_may_be(kernel: Kernel, wished: bool) -> Kernel:
+    """The kernel with the statistics replicated that lie as columns, if wished."""
+    data: dict[str, Any] = _copied(kernel.data)
+    for scratch in data.get("scratch", {}).values():
+        scratch["replicated"] = wished
+    try:
+        kernelgen.plan(kernelgen.loads(json.dumps(data)))
+    except KernelgenError as error:
+        for finding in error.diagnostics:
+            data["scratch"][finding.pointer[1]].pop("replicated")
+    return Kernel(data, kernel.sizes)
+
+
+@st.composite
 def dots(draw: Draw) -> Kernel:
     """Matrix products: both operands either way round, perhaps in a batch, k tiled or whole."""
     new = _Builder(draw)
@@ -324,6 +374,8 @@ def _some(draw: Draw, axes: Sequence[str]) -> tuple[str, ...]:
 kernels: st.SearchStrategy[Kernel] = st.one_of(
     elementwise_chains(), whole_reductions(), tiled_reductions(), dots(), scans()
 )
+
+ragged: st.SearchStrategy[Kernel] = st.builds(as_they_may_be, ragged_reductions(), st.booleans())
 
 
 # Broken specs

@@ -31,6 +31,7 @@ FAMILIES = {
     "tiled reductions": strategies.tiled_reductions(),
     "dots": strategies.dots(),
     "scans": strategies.scans(),
+    "ragged reductions": strategies.ragged,
 }
 
 every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)

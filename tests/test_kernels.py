@@ -140,7 +140,8 @@ def test_arrays_are_positional_and_tiles_are_keywords_with_the_spec_s_defaults(n
     keywords = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
     assert positional == list(spec.inputs)
     tiles = {f"block_{axis}": tile for axis, tile in cases.tile_arguments(spec).items()}
-    assert keywords == {**tiles, "interpret": False}
+    parts = {f"subblock_{name}": axis.subtile for name, axis in spec.axes.items() if axis.subtile}
+    assert keywords == {**tiles, **parts, "interpret": False}
 
 
 @every_kernel
@@ -162,8 +163,9 @@ def test_neither_jit_nor_64_bit_mode_changes_anything(name: str) -> None:
     case = small(spec)
     arrays = drawn(spec, case)
     usual = modules.call(function(name), spec, arrays, case.tiles, "hlo")
-    blocks = {f"block_{axis}": tile for axis, tile in case.tiles.items()}
-    run = functools.partial(function(name), interpret=True, **blocks)
+    run = functools.partial(
+        function(name), interpret=True, **cases.block_arguments(spec, case.tiles)
+    )
     with jax.enable_x64(True):
         # Under jit, the mode is that of the caller when the kernel is lowered, too.
         wide = jax.tree.leaves(jax.jit(run)(*map(jnp.asarray, arrays.values())))

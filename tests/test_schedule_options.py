@@ -126,10 +126,10 @@ OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
         {"axes__n": {"tile": 128, "sums": "dot"}, "inputs__x__dtype": "bfloat16"},
     ),
     "sums by a dot beside a vector's": (
-        "flash_attention",
+        "attention",
         {f"scratch__{name}__replicated": None for name in ROWS},
     ),
-    "replicated sums of the vector unit": ("flash_attention", {"axes__s": {"tile": 128}}),
+    "replicated sums of the vector unit": ("attention", {"axes__s": {"tile": 128}}),
     "a replicated sum of rows": ("row_sum", {"scratch__acc__replicated": True}),
     "a replicated maximum of rows": ("row_max", {"scratch__best__replicated": True}),
     "replicated statistics of a softmax": (
@@ -217,7 +217,7 @@ def test_a_fault_of_a_schedule_is_rejected(fault: str) -> None:
 
 
 def test_a_product_with_ones_gives_sums_and_columns_at_once() -> None:
-    text = catalogue.module_text("flash_attention")
+    text = catalogue.module_text("attention")
     assert text.count("jnp.dot(p, _with_ones(value)") == 1
     assert "jnp.sum" not in text
 

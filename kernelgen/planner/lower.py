@@ -290,9 +290,7 @@ class Lowering:
             return self.mean(value, axes)
         identity = operation.identity_for(0, dtype)
         if len(axes) == 1 and operation.name == "sum" and axes[0] in self.context.dotted:
-            summed = self.sums.sum(value, axes[0])
-            if summed is not None:
-                return summed
+            return self.sums.sum(value, axes[0])
         arg = self.single(self.masks.protected(value.args[0], value.axes, identity))
         if not axes:
             return arg

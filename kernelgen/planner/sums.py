@@ -17,6 +17,7 @@ from kernelgen.planner import ir
 from kernelgen.planner.blocks import Blocks, Variable
 from kernelgen.planner.context import Lowered
 from kernelgen.planner.ir import REPLICATED, Bind, Local
+from kernelgen.planner.layout import without
 from kernelgen.planner.masks import Masks
 from kernelgen.spec import KernelSpec
 
@@ -87,8 +88,8 @@ class Sums:
         self.matrix_product = matrix_product
         self.joint: list[tuple[Apply, Lowered]] = []
 
-    def sum(self, value: Apply, axis: str) -> Lowered | None:
-        """The sum of each row, in all lanes; None where the value has no rows of a block."""
+    def sum(self, value: Apply, axis: str) -> Lowered:
+        """The sum of each row, in all lanes; of a value without rows, by the vector unit."""
         summed = _summed(value)
         for dot in self.dots(axis):
             part = self.part(dot, "first") if dot.args[0] == summed else None
@@ -96,7 +97,9 @@ class Sums:
                 return part
         x = self.single(self.masks.protected(summed, (axis,), 0))
         if len(x.layout) != 2 or x.layout[0] in (None, axis):
-            return None
+            dims = (x.layout.index(axis),)
+            total = ir.Call(value.operation, (ir.As(x.expr, "float32"),), dims)
+            return Lowered(total, without(x.layout, (axis,)), "float32")
         ones = ir.Ones(axis, x.dtype)
         by_ones = ir.Dot(x.expr, ones, (1, 0), ((), ()), (2, 2), "float32", False)
         return Lowered(by_ones, (x.layout[0], REPLICATED), "float32")

@@ -238,7 +238,8 @@ class Printer:
                 return self.helper("across", f"{self.text(value)}, {self.length(axis)}")
             case ir.Lanes(value=value, part=part, rank=rank):
                 lanes = {"first": f":{LANES}", "rest": f"{LANES}:", "one": ":1"}[part]
-                return f"{self.atom(value)}[{', '.join([*[':'] * (rank - 1), lanes])}]"
+                read = self.atom(value).removesuffix("[...]")
+                return f"{read}[{', '.join([*[':'] * (rank - 1), lanes])}]"
             case ir.Fill(value=value):
                 return f"jnp.full((1, 1), {self.text(value)})"
             case ir.Extract(value=value, rank=rank):
