@@ -145,6 +145,9 @@ def verify(paths: tuple[str, ...]) -> int:
         raise click.ClickException(
             f"verify needs {error.name}: pip install 'kernelgen[test]'"
         ) from None
+    from .verify.modules import XLA_FLAGS
+
+    os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)  # read when jax first computes something
     failed = 0
     for path in files:
         report = api.verify(api.load(path))

@@ -61,6 +61,8 @@ def _count(axis: Axis) -> str:
 
 def _axis(plan: Plan, axis: Axis) -> tuple[str, ...]:
     tile = "whole" if axis.tile is None else str(axis.tile)
+    if plan.part is not None and plan.part.axis == axis.name:
+        tile += f", cut {plan.part.tile}"
     loop = plan.loop is not None and plan.loop.axis == axis.name
     return (axis.name, tile, "in a loop" if loop else _ROLES[axis.role], _bounds(plan, axis.name))
 

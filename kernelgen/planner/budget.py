@@ -36,7 +36,7 @@ def block_shape(
     shape = []
     for axis in layout:
         if axis is None or axis == REPLICATED:
-            shape.append(1)
+            shape.append(1 if axis is None else LANES)
             continue
         tile = axes[axis].tile
         shape.append(extents[axis] if tile is None else tile)

@@ -118,7 +118,8 @@ def _bounded(plan: Plan, name: str) -> str:
     """The bounds of an axis as the spec writes them."""
     axis = plan.spec.axes[name]
     start, stop = axis.start or "0", axis.stop or name
-    return f"{name} from {start} up to {stop}"
+    parts = f", sub-blocks of {axis.subtile} where that cuts a block" if axis.subtile else ""
+    return f"{name} from {start} up to {stop}{parts}"
 
 
 def call(plan: Plan) -> Call:
