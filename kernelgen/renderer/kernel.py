@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kernelgen.planner.bounds import both, first_position
+from kernelgen.planner.bounds import both
 from kernelgen.planner.ir import (
     Bind,
     Expr,
-    Literal,
     Statement,
-    Store,
     locals_in,
     locals_of,
     steps_in,
 )
-from kernelgen.planner.model import Operand, Part, Plan, Segments
+from kernelgen.planner.model import Operand, Plan, Segments
 from kernelgen.planner.names import names_of, unused
 from kernelgen.records import record
 from kernelgen.renderer.copying import Copying, LoopText
@@ -26,17 +24,8 @@ from kernelgen.renderer.indices import (
     prefetched_names,
     shift_line,
 )
-from kernelgen.renderer.printer import INDENT, WIDTH, Printer
-
-
-@record
-class Names:
-    """The names of what guards the step of a kernel."""
-
-    live: str
-    whole: str
-    masked: str
-    step: str
+from kernelgen.renderer.parts import Names, Parts
+from kernelgen.renderer.printer import WIDTH, Printer
 
 
 @record
@@ -75,6 +64,7 @@ class _Kernel:
         self.plan = plan
         self.printer = Printer(plan)
         self.copying = Copying(plan, self.printer)
+        self.parts = Parts(plan, plan.part, self.printer) if plan.part is not None else None
         taken = set(names_of(plan))
         self.names = Names(*(unused(name, taken) for name in ("live", "whole", "masked", "step")))
         self.conditions = _conditions(plan)
@@ -84,7 +74,8 @@ class _Kernel:
         live = self.printer.text(both(self.conditions)) if self.conditions else ""
         with self.printer.in_part():
             step = self.statements(phases.step)
-        step = (*self.part_lines(step), *step, *copying.stores(phases.step))
+        head = self.parts.head(step) if self.parts is not None else ()
+        step = (*head, *step, *copying.stores(phases.step))
         runs = self.runs()
         finish = (*self.statements(phases.finish), *copying.stores(phases.finish))
         init, outside = self.statements(phases.init), self.statements(plan.outside)
@@ -137,96 +128,19 @@ class _Kernel:
         of_part = [part.step, part.axes[part.axis].length] if part is not None else []
         return [*of_part, *([self.names.masked] if self.plan.masked else [])]
 
-    def part_lines(self, step: tuple[str, ...]) -> list[str]:
-        """The first position of a part of a block, and the part of each operand of the step."""
-        part = self.plan.part
-        if part is None:
-            return []
-        axis = part.axes[part.axis]
-        at = unused("at", set(names_of(self.plan)))
-        tiles = [
-            (self.printer.tiles.get(name, f"{name}_ref"), dim, tile)
-            for name, (dim, tile) in part.tiles.items()
-            if any(f"{tile}[" in line for line in step)
-        ]
-        views = [f"{ref}.at[{', '.join([*[':'] * dim, at])}]" for ref, dim, _ in tiles]
-        return [
-            self.origin(axis.length),
-            f"{at} = pl.ds({part.step} * {axis.length}, {axis.length})",
-            f"{', '.join(tile for _, _, tile in tiles)} = {', '.join(views)}",
-        ]
-
-    def origin(self, length: str) -> str:
-        """The first position of a part of a block, where parts have some length."""
-        part = self.plan.part
-        assert part is not None
-        block = self.printer.text(first_position(self.plan.axes[part.axis]))
-        return f"{part.axes[part.axis].origin} = {block} + {part.step} * {length}"
-
     def runs(self) -> tuple[str, ...]:
         """The ways in which a step runs, each under its condition."""
         plan, names = self.plan, self.names
         live = [names.live] if self.conditions else []
         whole, cut = " & ".join([*live, names.whole]), " & ".join([*live, f"~{names.whole}"])
-        if plan.part is not None:
-            return self.part_runs(plan.part, whole, cut)
+        if self.parts is not None:
+            return self.parts.runs(names, whole, cut)
         if not plan.masked:
             return ()
         return (
             f"pl.when({whole})(lambda: {names.step}({names.masked}=False))",
             f"pl.when({cut})(lambda: {names.step}({names.masked}=True))",
         )
-
-    def part_runs(self, part: Part, whole: str, cut: str) -> tuple[str, ...]:
-        """A block that no bound cuts, and the sub-blocks in bounds of one that is cut."""
-        plan, names, printer = self.plan, self.names, self.printer
-        taken = set(names_of(plan))
-        run, parts = unused("sub_step", taken), unused("_parts", taken)
-        wholes = [part.wholes[name] for name in plan.walks if name in plan.masked]
-        block, sub = printer.length(part.axis), printer.static(part.block)
-        unmasked, masked = (
-            (f", {names.masked}={flag}" if plan.masked else "") for flag in (False, True)
-        )
-        body = [f"{names.step}({part.step}, {sub})"]
-        if plan.masked:
-            body = [
-                self.origin(sub),
-                f"{names.whole} = {printer.text(both(wholes))}",
-                f"pl.when({names.whole})(lambda: {names.step}({part.step}, {sub}{unmasked}))",
-                f"pl.when(~{names.whole})(lambda: {names.step}({part.step}, {sub}{masked}))",
-            ]
-        first, end = printer.text(part.first), printer.text(part.end)
-        return (
-            f"def {run}({part.step}, _):",
-            *(f"{INDENT}{line}" for line in body),
-            "",
-            f"pl.when({whole})(lambda: {names.step}(0, {block}{unmasked}))",
-            "",
-            f"@pl.when({cut})",
-            f"def {parts}():",
-            *(f"{INDENT}{line}" for line in self.cleared(part)),
-            f"{INDENT}lax.fori_loop({first}, {end}, {run}, None)",
-        )
-
-    def cleared(self, part: Part) -> list[str]:
-        """Zeros in the outputs of a block of which not every sub-block is computed."""
-        plan = self.plan
-        stored = {line.name for line in plan.phases.step if isinstance(line, Store)}
-        outputs = [o for o in plan.of_kind("output") if o.name in stored and o.name in part.tiles]
-        zeros = [
-            Store(o.name, Literal(0), form="scalar")
-            for o in outputs
-            if plan.spec.outputs[o.name].outside == "zero"
-        ]
-        lines = list(self.statements(tuple(zeros)))
-        if plan.segments is None or not lines:
-            return lines
-        return [
-            f"@pl.when({plan.segments.first})",
-            "def _clear():",
-            *(f"{INDENT}{line}" for line in lines),
-            "",
-        ]
 
     def ends(self) -> tuple[list[str], tuple[str, ...]]:
         """The ends of bounds, before the loop of the kernel and inside of it.
