@@ -135,7 +135,7 @@ def count(
             specs = [*outer.in_specs, *out_specs]
             refs = [_ref(s, a) for s, a in zip(specs, [*held, *outs], strict=True)]
             scratch = [
-                Ref(tuple(s.shape), lambda: counts.in_flight.append(counts.pending))
+                Ref(tuple(getattr(s, "shape", ())), lambda: counts.in_flight.append(counts.pending))
                 for s in outer.scratch_shapes
             ]
             last: list[Any] = [None] * len(specs)

@@ -78,6 +78,16 @@ def test_a_loop_of_the_kernel_has_no_idle_steps() -> None:
     assert found.steps == found.live == found.blocks["x"] == planned("ragged_mean").live
 
 
+def test_a_copied_output_is_written_once_with_results_or_with_zeros() -> None:
+    plan = kernelgen.plan(catalogue.spec("ragged_matmul_any"))
+    sizes, tiles = {"b": 6, "m": 40, "n": 256, "k": 128}, {"m": 8, "n": 128}
+    found = traffic(plan, sizes, {"lengths": LENGTHS}, tiles)
+    needed = sum(-(-int(length) // 8) for length in LENGTHS)
+    assert found.steps == found.live == found.blocks["x"] == 2 * needed
+    assert found.blocks["o"] == 2 * 6 * 5
+    assert found.bytes["o"] == 6 * 40 * 256 * 2
+
+
 def test_bytes_end_where_the_array_does() -> None:
     found = planned("matmul")
     # Three blocks of rows, two of columns, three of k: a is read for each of the columns.
