@@ -60,14 +60,12 @@ def test_a_ragged_mean_from_any_copies_as_its_lengths_need() -> None:
     assert found.pending == 0
 
 
-def test_zeros_are_on_their_way_while_a_copied_matmul_computes() -> None:
+def test_a_copied_matmul_reads_what_its_lengths_need_and_writes_every_block_once() -> None:
     sizes = {"b": 6, "m": 40, "n": 256, "k": 128}
     found = counted("ragged_matmul_any", sizes, {"m": 8, "n": 128}, lengths=LENGTHS)
     assert found.worked == 2 * sum(NEEDED)
     # Blocks of x, and every block of the result, with results or with zeros.
     assert found.started == 2 * (sum(NEEDED) + 6 * 5)
-    # A sequence with one block in bounds computes it beside the zeros of the four others.
-    assert max(found.in_flight) >= 4
     assert found.pending == 0
 
 
