@@ -89,6 +89,7 @@ _RULES = (
     Rule("KG413", "buffers without copies", "The grid pipeline has two buffers for each block."),
     Rule("KG414", "nothing to replicate", "Only a column is broadcast along lanes."),
     Rule("KG415", "no sum for a dot", "The matrix unit multiplies bfloat16 by 1 exactly."),
+    Rule("KG416", "type that is not copied", "DMAs move bytes, and a boolean is none."),
     Rule("KG501", "VMEM overflow", "Blocks are double-buffered: two copies have to fit."),
     Rule("KG502", "SMEM overflow", "Prefetched scalars stay in SMEM for the whole call."),
     Rule("KG601", "two specs make one file", "A kernel's name is the name of its module."),

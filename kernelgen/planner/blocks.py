@@ -22,12 +22,14 @@ class Variable:
         fills: What it holds outside the extent of each ragged axis.
         loosely: Axes outside of whose loosest bounds it has been masked.
         scanned: Axes along which it repeats its last position outside the extent.
+        masked_at: The last statement that masked it: what it has lowered already reads that mask.
     """
 
     lowered: Lowered
     fills: dict[str, Fill] = field(default_factory=dict)
     scanned: frozenset[str] = frozenset()
     loosely: set[str] = field(default_factory=set)
+    masked_at: int = -1
 
 
 class Blocks:
@@ -76,6 +78,8 @@ class Blocks:
 
     def prepare(self, name: str) -> None:
         """Load a block into a variable when it is read more than once before it is stored."""
+        if self.context.whole:  # nothing is bound there
+            return
         if name not in self.variables and name not in self.constants and self.reads(name) > 1:
             self.load(name)
 

@@ -30,6 +30,7 @@ from kernelgen.planner.budget import (
 from kernelgen.planner.context import Context, Lowered
 from kernelgen.planner.copies import (
     check_buffers,
+    check_copies,
     copied,
     loop,
     looped_axis,
@@ -86,6 +87,7 @@ def build(spec: KernelSpec, targets: tuple[str, ...] | None = None) -> Plan:
         program = check(spec)
         findings += check_outputs(spec, program)
         findings += check_buffers(spec, program)
+        findings += check_copies(spec, program)
         findings += check_segments(spec, program)
         findings += check_accumulators(spec, program)
         findings += check_dots(program, chosen)

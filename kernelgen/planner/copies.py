@@ -7,6 +7,8 @@ of the axis do. Every other operand along that axis is copied in the same loop.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kernelgen.diagnostics import Diagnostic
 from kernelgen.language.program import Program
 from kernelgen.planner import ir
@@ -16,6 +18,7 @@ from kernelgen.planner.model import Axis, Copy, Loop, Operand, Walk
 from kernelgen.planner.names import declared_names, unused
 from kernelgen.planner.targets import LANES, SUBLANES
 from kernelgen.spec import KernelSpec
+from kernelgen.spec import Operand as Operand_
 
 DEFAULT_BUFFERS = 2
 
@@ -43,6 +46,23 @@ def copied(spec: KernelSpec, program: Program) -> frozenset[str]:
         if operand.memory_space == "ANY"
         or (operand.memory_space == "VMEM" and loop in program.domain.seen[name])
     )
+
+
+def check_copies(spec: KernelSpec, program: Program) -> list[Diagnostic]:
+    """Findings about operands that the kernel would copy, but that no DMA moves."""
+    names = copied(spec, program)
+    sections: dict[str, Mapping[str, Operand_]] = {"inputs": spec.inputs, "outputs": spec.outputs}
+    return [
+        Diagnostic(
+            "KG416",
+            f"{name} is bool, and the kernel copies its blocks itself",
+            f"make it int8, and write {name} != 0 in the body",
+            (section, name, "dtype"),
+        )
+        for section, operands in sections.items()
+        for name, operand in operands.items()
+        if name in names and operand.dtype == "bool"
+    ]
 
 
 def check_buffers(spec: KernelSpec, program: Program) -> list[Diagnostic]:

@@ -306,6 +306,18 @@ def steps_in(expr: Expr) -> set[str]:
     return own.union(*(steps_in(part) for part in parts(expr)))
 
 
+def is_traced(expr: Expr, defined: dict[str, Expr]) -> bool:
+    """Whether the kernel computes an expression; if not, Python knows it when it is traced.
+
+    ``defined`` holds what variables of the kernel stand for.
+    """
+    if isinstance(expr, Step | Walked | Positions | Scalar):
+        return True
+    if isinstance(expr, Local) and expr.name in defined:
+        return is_traced(defined[expr.name], defined)
+    return any(is_traced(part, defined) for part in parts(expr))
+
+
 def locals_in(expr: Expr) -> set[str]:
     """The Python variables that an expression reads."""
     names: set[str] = set()

@@ -86,11 +86,18 @@ class Masks:
             if leaf is not None:
                 self.mask(*leaf, axis)
             else:
-                if isinstance(value, Read) and self.holds_last(value, axis):
-                    value = Cast(value, value.type)  # its own last position has to stay
+                if isinstance(value, Read) and self.has_to_stay(value, axis):
+                    value = Cast(value, value.type)
                 value = self.name(value, stem)
                 self.mask(value, identity, axis)
         return value
+
+    def has_to_stay(self, value: Read, axis: str) -> bool:
+        """Whether something reads what a variable holds: its own last position, or a part of this
+        statement for which it has been masked already."""
+        variable = self.blocks.variables.get(value.name)
+        is_read = variable is not None and variable.masked_at == self.blocks.position
+        return is_read or self.holds_last(value, axis)
 
     def leaf(self, value: Value, axis: str, identity: float) -> tuple[Read, float] | None:
         """One block or local to mask, and with what, so that the value holds the identity."""
@@ -127,6 +134,7 @@ class Masks:
         masked = ir.Inside(Local(name), condition, fill, lowered.dtype, along_lanes)
         bind = Bind(name, masked, lowered.layout, lowered.dtype)
         self.place(name, axis, (*made, bind))
+        variable.masked_at = self.blocks.position
         if exact:
             variable.fills[axis] = fill
         else:

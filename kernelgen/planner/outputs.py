@@ -12,7 +12,7 @@ from kernelgen.language.program import Apply, Bounds, Cast, Constant, Read, Type
 from kernelgen.planner.bounds import is_never_empty
 from kernelgen.planner.context import Context
 from kernelgen.planner.masks import Masks
-from kernelgen.planner.rewrite import ZERO, applied, chosen, nonempty
+from kernelgen.planner.rewrite import ZERO, chosen, either, nonempty
 
 
 class Outputs:
@@ -59,13 +59,13 @@ class Outputs:
         held = Read(name, "input", Type(seen, self.context.dtypes[name]))
         first = Read(self.context.segments.first, "local", Type((), "bool"))
         dtype = value.type.dtype
-        before = applied("where", (first, ZERO, converted(held, dtype)), dtype)
+        before = either(first, ZERO, converted(held, dtype))
         made, rows = self.masks.rows(axis, self.context.layouts[name])
         if self.context.phase != "step":
             self.masks.blocks.lines.extend(made)
-            return applied("where", (rows, value, before), dtype)
+            return either(rows, value, before)
         own = self.masks.name(Cast(value, value.type), f"new_{name}")
-        self.masks.replace(own, applied("where", (rows, own, before), dtype), axis, made)
+        self.masks.replace(own, either(rows, own, before), axis, made)
         return own
 
     def may_be_empty(self, name: str, bounds: Bounds, value: Value) -> bool:

@@ -82,6 +82,17 @@ def chosen(condition: Value, value: Value) -> Value:
     return applied("where", (condition, value, ZERO), value.type.dtype)
 
 
+def either(condition: Value, value: Value, other: Value) -> Value:
+    """One value where a condition holds, another elsewhere; booleans have no select on the TPU."""
+    dtype = other.type.dtype
+    if dtype != "bool":
+        return applied("where", (condition, value, other), dtype)
+    kept = applied("logical_and", (applied("logical_not", (condition,), dtype), other), dtype)
+    if value == ZERO:
+        return kept
+    return applied("logical_or", (chosen(condition, value), kept), dtype)
+
+
 def scan_operands(value: Apply, axis: str, bounds: Bounds | None) -> list[Value]:
     """The operands of a scan; a decay that does not vary along it is 1 where nothing counts."""
     args = list(value.args)

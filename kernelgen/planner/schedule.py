@@ -217,7 +217,7 @@ def plan_operands(
         kind = section.removesuffix("s") if section != "scratch" else section
         for name, operand in members.items():
             index = program.domain.indices.get(name, {})
-            walked = blocks if _follows_bounds(operand) and name not in copies else {}
+            walked = blocks if _follows_bounds(spec, operand) and name not in copies else {}
             operands[name] = Operand(
                 name,
                 kind,  # type: ignore[arg-type]
@@ -261,9 +261,12 @@ def _view(
     return (*outer, *plain(layout))
 
 
-def _follows_bounds(operand: SpecOperand) -> bool:
-    """Whether steps out of bounds name a block in bounds, because nothing is written to theirs."""
-    return not isinstance(operand, Output) or operand.outside == "unspecified"
+def _follows_bounds(spec: KernelSpec, operand: SpecOperand) -> bool:
+    """Whether steps out of bounds name a block in bounds, because nothing is written to theirs.
+
+    One output that needs zeros there has all of them written.
+    """
+    return not isinstance(operand, Output) or skips_outputs(spec)
 
 
 def _block(

@@ -9,6 +9,7 @@ from kernelgen.planner.ir import (
     Bind,
     Expr,
     Statement,
+    is_traced,
     locals_in,
     locals_of,
     steps_in,
@@ -47,6 +48,7 @@ class Kernel:
     step: tuple[str, ...]
     finish: tuple[str, ...]
     outside: tuple[str, ...]
+    idle: str
     helpers: tuple[str, ...]
     writes: bool
     bound: str
@@ -106,6 +108,7 @@ class _Kernel:
             step=step,
             finish=finish,
             outside=outside if self.conditions else (),
+            idle=self.negated(self.names.live, self.conditions).strip("()"),
             helpers=tuple(helper.lstrip("_") for helper in self.printer.helpers),
             writes=any(copy.writes for copy in plan.copies),
             bound=f"functools.partial({bound})" if statics else name,
@@ -128,11 +131,19 @@ class _Kernel:
         of_part = [part.step, part.axes[part.axis].length] if part is not None else []
         return [*of_part, *([self.names.masked] if self.plan.masked else [])]
 
+    def negated(self, name: str, conditions: list[Expr]) -> str:
+        """That a condition does not hold; Python's ``~`` makes a number of its own booleans."""
+        defined = {end.name: end.value for walk in self.plan.walks.values() for end in walk.ends}
+        traced = any(is_traced(condition, defined) for condition in conditions)
+        return f"~{name}" if traced else f"(not {name})"
+
     def runs(self) -> tuple[str, ...]:
         """The ways in which a step runs, each under its condition."""
         plan, names = self.plan, self.names
         live = [names.live] if self.conditions else []
-        whole, cut = " & ".join([*live, names.whole]), " & ".join([*live, f"~{names.whole}"])
+        wholes = _wholes(plan)
+        not_whole = self.negated(names.whole, wholes) if wholes else ""
+        whole, cut = " & ".join([*live, names.whole]), " & ".join([*live, not_whole])
         if self.parts is not None:
             return self.parts.runs(names, whole, cut)
         if not plan.masked:
