@@ -117,24 +117,19 @@ def segmented(
     """
     import numpy as np
 
-    from kernelgen.planner.traffic import traffic
+    from kernelgen.planner.traffic import segment_lists, traffic
 
     plan = kernelgen.plan(kernelgen.loads(json.dumps(data)), [target])
     segments = plan.segments
     assert segments is not None
-    # The wrapper's computation; last come copies of the last segment.
     size, ends = sizes[segments.axis], np.asarray(offsets)
     block = min(plan.axes[segments.axis].tile or size, size)
-    cuts = np.sort(np.append(np.arange(0, size, block), np.clip(ends, 0, size)))
-    cuts = np.sort(np.where(np.diff(cuts, append=size) > 0, cuts, size))
-    count = int(np.sum(cuts < size))
-    cuts = np.minimum(cuts, cuts[count - 1])
-    groups = np.searchsorted(ends, cuts, side="right") - 1
+    groups, blocks, count = segment_lists(ends, size, block, sizes[segments.group])
     lists = {
         segments.offsets: ends,
-        segments.groups: np.clip(groups, 0, sizes[segments.group] - 1),
-        segments.blocks: cuts // block,
-        segments.count: [count],
+        segments.groups: groups,
+        segments.blocks: blocks,
+        segments.count: count,
     }
 
     def chain(found: re.Match[str]) -> str:

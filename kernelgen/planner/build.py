@@ -29,7 +29,6 @@ from kernelgen.planner.budget import (
 )
 from kernelgen.planner.context import Context, Lowered
 from kernelgen.planner.copies import (
-    check_buffers,
     check_copies,
     copied,
     loop,
@@ -48,9 +47,9 @@ from kernelgen.planner.legality import (
     check_memory_spaces,
 )
 from kernelgen.planner.lower import Lowering
-from kernelgen.planner.model import Axis, Operand, Phases, Plan, Segments, Walk
+from kernelgen.planner.model import Axis, Operand, Part, Phases, Plan, Segments, Walk
 from kernelgen.planner.names import taken, unused
-from kernelgen.planner.parts import body_axes, check_parts, plan_part
+from kernelgen.planner.parts import check_parts, plan_part
 from kernelgen.planner.replicated import check_replicated
 from kernelgen.planner.rewrite import with_safe_differences
 from kernelgen.planner.schedule import (
@@ -86,7 +85,6 @@ def build(spec: KernelSpec, targets: tuple[str, ...] | None = None) -> Plan:
     try:
         program = check(spec)
         findings += check_outputs(spec, program)
-        findings += check_buffers(spec, program)
         findings += check_copies(spec, program)
         findings += check_segments(spec, program)
         findings += check_accumulators(spec, program)
@@ -116,8 +114,9 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
     operands = plan_operands(spec, program, axes, named, names)
     copies = plan_copies(spec, program, operands, axes, grid, names, looped)
     findings = check_blocks(spec, operands) + check_replicated(spec, operands)
-    part = plan_part(spec, program, axes, walks, operands, names)
-    phases, uncut, masked, unlowered = _lower(spec, program, axes, walks, operands, segments)
+    zeros = _zeros(spec, program)
+    part = plan_part(spec, program, axes, walks, operands, names, zeros)
+    phases, uncut, masked, unlowered = _lower(spec, program, axes, part, walks, operands, segments)
     buffers = vmem_map(spec, phases, axes, operands, copies)
     smem = smem_bytes(spec, operands)
 
@@ -149,7 +148,7 @@ def _schedule(spec: KernelSpec, program: Program, targets: tuple[str, ...]) -> P
         computed=segment or _computed(spec, walks),
         phases=phases,
         masked=masked,
-        outside=_outside(spec, program, walks),
+        outside=zeros if walks and not program.domain.groups else (),
         uncut=uncut,
         empty=_empty(program, axes, operands),
         cost=cost(program, tuple(axes)),
@@ -163,6 +162,7 @@ def _lower(
     spec: KernelSpec,
     program: Program,
     axes: dict[str, Axis],
+    part: Part | None,
     walks: dict[str, Walk],
     operands: dict[str, Operand],
     segments: Segments | None,
@@ -190,8 +190,7 @@ def _lower(
     for phase, statements in _statements(program, axes, context.taken).items():
         known = replace(context, phase=phase)
         if phase == "step":
-            seen = body_axes(spec, program, axes)
-            known = replace(known, axes=seen, dotted=dotted(spec))
+            known = replace(known, axes=part.axes if part else axes, dotted=dotted(spec))
         lowering = Lowering(known, statements)
         lowered[phase] = lowering.run()
         findings += lowering.findings
@@ -227,11 +226,9 @@ def _computed(spec: KernelSpec, walks: dict[str, Walk]) -> Expr | None:
     return both([walks[name].live for name in bounded(spec)])
 
 
-def _outside(spec: KernelSpec, program: Program, walks: dict[str, Walk]) -> tuple[Statement, ...]:
-    """What steps out of bounds write: 0 to the outputs that a step writes."""
+def _zeros(spec: KernelSpec, program: Program) -> tuple[Store, ...]:
+    """What is written out of bounds: 0 to the outputs that a step writes."""
     written = dict.fromkeys(s.target for s in program.step if s.storage == "output")
-    if not walks or program.domain.groups:
-        return ()
     return tuple(
         Store(name, Literal(0), form="scalar")
         for name in written

@@ -7,8 +7,6 @@ of the axis do. Every other operand along that axis is copied in the same loop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from kernelgen.diagnostics import Diagnostic
 from kernelgen.language.program import Program
 from kernelgen.planner import ir
@@ -18,7 +16,6 @@ from kernelgen.planner.model import Axis, Copy, Loop, Operand, Walk
 from kernelgen.planner.names import declared_names, unused
 from kernelgen.planner.targets import LANES, SUBLANES
 from kernelgen.spec import KernelSpec
-from kernelgen.spec import Operand as Operand_
 
 DEFAULT_BUFFERS = 2
 
@@ -49,24 +46,7 @@ def copied(spec: KernelSpec, program: Program) -> frozenset[str]:
 
 
 def check_copies(spec: KernelSpec, program: Program) -> list[Diagnostic]:
-    """Findings about operands that the kernel would copy, but that no DMA moves."""
-    names = copied(spec, program)
-    sections: dict[str, Mapping[str, Operand_]] = {"inputs": spec.inputs, "outputs": spec.outputs}
-    return [
-        Diagnostic(
-            "KG416",
-            f"{name} is bool, and the kernel copies its blocks itself",
-            f"make it int8, and write {name} != 0 in the body",
-            (section, name, "dtype"),
-        )
-        for section, operands in sections.items()
-        for name, operand in operands.items()
-        if name in names and operand.dtype == "bool"
-    ]
-
-
-def check_buffers(spec: KernelSpec, program: Program) -> list[Diagnostic]:
-    """Findings about buffers of operands that are not copied ahead in a loop."""
+    """Findings about operands that no DMA moves, and about buffers of those that do not move."""
     loop, names = looped_axis(spec, program), copied(spec, program)
     findings = []
     for section, operands in (("inputs", spec.inputs), ("outputs", spec.outputs)):
@@ -80,6 +60,15 @@ def check_buffers(spec: KernelSpec, program: Program) -> list[Diagnostic]:
                         'place it in "ANY" with the innermost axis of the grid, or remove buffers',
                         (section, name, "buffers"),
                         on_key=True,
+                    )
+                )
+            if operand.dtype == "bool" and name in names:
+                findings.append(
+                    Diagnostic(
+                        "KG416",
+                        f"{name} is bool, and the kernel copies its blocks itself",
+                        f"make it int8, and write {name} != 0 in the body",
+                        (section, name, "dtype"),
                     )
                 )
     return findings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from kernelgen.language.program import Program
-from kernelgen.planner.ir import Bind, Expr, Layout, Statement
+from kernelgen.planner.ir import Bind, Expr, Layout, Statement, Store
 from kernelgen.records import record
 from kernelgen.spec import KernelSpec
 
@@ -98,6 +98,7 @@ class Part:
         wholes: For every axis with bounds, whether all positions of a sub-block are in bounds.
         tiles: The operands that have the axis: the dimension that it is, and the Python name of
             the part of their block that the body sees.
+        zeros: Zeros in the outputs of a block of which not every sub-block is computed.
     """
 
     axis: str
@@ -109,6 +110,7 @@ class Part:
     end: Expr
     wholes: dict[str, Expr]
     tiles: dict[str, tuple[int, str]]
+    zeros: tuple[Store, ...]
 
 
 @record

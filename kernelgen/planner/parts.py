@@ -12,7 +12,7 @@ from kernelgen.diagnostics import Diagnostic
 from kernelgen.language.program import Program
 from kernelgen.planner import ir
 from kernelgen.planner.bounds import first_position, operation, walk
-from kernelgen.planner.ir import Expr, Literal, Local
+from kernelgen.planner.ir import Expr, Literal, Local, Store
 from kernelgen.planner.model import Axis, Operand, Part, Walk
 from kernelgen.planner.names import declared_names, unused
 from kernelgen.planner.targets import LANES
@@ -48,23 +48,6 @@ def check_parts(spec: KernelSpec, program: Program) -> list[Diagnostic]:
     return findings
 
 
-def part_names(spec: KernelSpec, program: Program, name: str) -> tuple[str, str, str, str]:
-    """The Python names of a part's number, first position and length, and of a sub-block's."""
-    taken = declared_names(spec, program)
-    names = (f"{name}_sub", f"{name}_from", f"{name}_size", f"subblock_{name}")
-    step, origin, length, block = (unused(each, taken) for each in names)
-    return step, origin, length, block
-
-
-def body_axes(spec: KernelSpec, program: Program, axes: dict[str, Axis]) -> dict[str, Axis]:
-    """Every axis as the body of a step sees it."""
-    name = parted(spec)
-    if name is None:
-        return axes
-    _, origin, length, _ = part_names(spec, program, name)
-    return {**axes, name: replace(axes[name], origin=origin, length=length)}
-
-
 def plan_part(
     spec: KernelSpec,
     program: Program,
@@ -72,33 +55,36 @@ def plan_part(
     walks: dict[str, Walk],
     operands: dict[str, Operand],
     copied: frozenset[str],
+    zeros: tuple[Store, ...],
 ) -> Part | None:
-    """The sub-blocks of the axis that has some."""
+    """The sub-blocks of the axis that has some; ``zeros`` is what is written out of bounds."""
     name = parted(spec)
     if name is None:
         return None
     taken = declared_names(spec, program)
-    step, origin, _, block = part_names(spec, program, name)
-    seen = body_axes(spec, program, axes)
+    names = (f"{name}_sub", f"{name}_from", f"{name}_size", f"subblock_{name}")
+    step, origin, length, block = (unused(each, taken) for each in names)
     subs = {**axes, name: replace(axes[name], origin=origin, length=block)}
     bounds = program.domain.bounds
     wholes = {each: walk(bounds[each], subs, False).whole for each in walks}
     tile = spec.axes[name].subtile
     assert tile is not None
+    tiles = {
+        operand.name: (operand.layout.index(name), unused(f"{operand.name}_part", taken))
+        for operand in operands.values()
+        if (operand.memory_space == "VMEM" or operand.name in copied) and name in operand.layout
+    }
     return Part(
         axis=name,
         tile=tile,
         block=block,
         step=step,
-        axes=seen,
+        axes={**axes, name: replace(axes[name], origin=origin, length=length)},
         first=_first(axes[name], walks[name], block),
         end=_end(axes[name], walks[name], block),
         wholes=wholes,
-        tiles={
-            operand.name: (operand.layout.index(name), unused(f"{operand.name}_part", taken))
-            for operand in operands.values()
-            if (operand.memory_space == "VMEM" or operand.name in copied) and name in operand.layout
-        },
+        tiles=tiles,
+        zeros=tuple(store for store in zeros if store.name in tiles),
     )
 
 

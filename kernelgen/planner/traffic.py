@@ -61,6 +61,28 @@ def traffic(
     return _Walk(plan, sizes, scalars or {}, tiles or {}).traffic()
 
 
+def segment_lists(offsets: Array, size: int, block: int, groups: int) -> tuple[Array, Array, Array]:
+    """The lists of segments that a function's wrapper computes; last come copies of the last one.
+
+    Args:
+        offsets: Where the groups start and the last one ends.
+        size: The extent of the axis that is cut into groups.
+        block: Positions in one of its blocks.
+        groups: How many groups there are.
+
+    Returns:
+        The group and the block of each segment, and how many there are, as an array of one number.
+    """
+    import numpy as np
+
+    cuts = np.sort(np.append(np.arange(0, size, block), np.clip(offsets, 0, size)))
+    cuts = np.sort(np.where(np.diff(cuts, append=size) > 0, cuts, size))
+    count = int(np.sum(cuts < size))
+    cuts = np.minimum(cuts, cuts[count - 1])
+    found = np.searchsorted(offsets, cuts, side="right") - 1
+    return np.clip(found, 0, groups - 1), cuts // block, np.array([count])
+
+
 class _Walk:
     """The steps of a call in order, each value an array with one element a step."""
 
@@ -125,14 +147,11 @@ class _Walk:
         if segments is None:
             return np.zeros(0, int), np.zeros(0, int)
         size, block = self.sizes[segments.axis], self.blocks[segments.axis]
-        offsets = self.scalars[segments.offsets]
-        cuts = np.sort(np.append(np.arange(0, size, block), np.clip(offsets, 0, size)))
-        cuts = np.sort(np.where(np.diff(cuts, append=size) > 0, cuts, size))
-        count = int(np.sum(cuts < size))
-        self.scalars[segments.count] = np.array([count])
-        cuts = np.minimum(cuts, cuts[count - 1])
-        groups = np.searchsorted(offsets, cuts, side="right") - 1
-        return np.clip(groups, 0, self.sizes[segments.group] - 1), cuts // block
+        lists = segment_lists(
+            self.scalars[segments.offsets], size, block, self.sizes[segments.group]
+        )
+        groups, blocks, self.scalars[segments.count] = lists
+        return groups, blocks
 
     def walk_loop(self) -> None:
         """Repeat every step of the grid for each step of the loop inside the kernel."""
@@ -209,7 +228,11 @@ class _Walk:
     def moved(self, operand: Operand, live: Array) -> tuple[int, int]:
         """How many blocks and bytes of an operand move."""
         np = self.np
-        looped = any(copy.name == operand.name and copy.looped for copy in self.plan.copies)
+        bits = DTYPES[operand.dtype].bits
+        copy = next((copy for copy in self.plan.copies if copy.name == operand.name), None)
+        if copy is not None and copy.zeros:
+            return self.all_blocks(operand, bits)
+        looped = copy is not None and copy.looped
         steps = self.steps
         if self.plan.loop is not None and not looped:
             self.steps = self.grid_steps
@@ -223,9 +246,6 @@ class _Walk:
             moves = live if operand.kind == "input" else np.ones(length, bool)
         else:
             moves = np.append(True, np.any(at[1:] != at[:-1], 1))[:length]
-        bits = DTYPES[operand.dtype].bits
-        if any(copy.name == operand.name and copy.zeros for copy in self.plan.copies):
-            return self.all_blocks(operand, bits)
         elements = np.ones(length, np.int64)
         for place, axis in zip(places, operand.view, strict=True):
             if axis is not None and axis in operand.layout:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kernelgen.planner.bounds import both, first_position
-from kernelgen.planner.ir import Literal, Store
 from kernelgen.planner.model import Part, Plan
 from kernelgen.planner.names import names_of, unused
 from kernelgen.records import record
@@ -86,19 +85,11 @@ class Parts:
 
     def cleared(self) -> list[str]:
         """Zeros in the outputs of a block of which not every sub-block is computed."""
-        plan = self.plan
-        stored = {line.name for line in plan.phases.step if isinstance(line, Store)}
-        zeros = [
-            Store(operand.name, Literal(0), form="scalar")
-            for operand in plan.of_kind("output")
-            if operand.name in stored & {*self.part.tiles}
-            and plan.spec.outputs[operand.name].outside == "zero"
-        ]
-        lines = self.printer.statements(tuple(zeros))
-        if plan.segments is None or not lines:
+        segments, lines = self.plan.segments, self.printer.statements(self.part.zeros)
+        if segments is None or not lines:
             return lines
         return [
-            f"@pl.when({plan.segments.first})",
+            f"@pl.when({segments.first})",
             "def _clear():",
             *(f"{INDENT}{line}" for line in lines),
             "",
