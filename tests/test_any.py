@@ -28,31 +28,16 @@ def moved() -> list[tuple[str, str, str]]:
     ]
 
 
-ALONE = (
-    "batched_matmul",
-    "flash_attention",
-    "gated_linear_recurrence",
-    "grouped_matmul",
-    "paged_decode_attention",
-    "ragged_attention",
-    "ragged_mean",
-    "row_argmax",
-    "segment_sum",
-)
-"""A kernel for each way to walk an array: tiles and tails, a scan, groups, pages, lengths."""
-
-
 def chosen() -> list[tuple[str, tuple[str, ...]]]:
-    """For each kernel: all operands at once; for some, the last input alone, too, which every
-    step sees."""
+    """For each kernel: its last input alone, which every step sees, and all operands at once."""
     found: dict[str, list[str]] = {}
     for name, _, operand in moved():
         found.setdefault(name, []).append(operand)
-    lone = {n: [o for o in found[n] if o in catalogue.spec(n).inputs][-1:] for n in ALONE}
+    inputs_of = {n: [o for o in ops if o in catalogue.spec(n).inputs] for n, ops in found.items()}
     return [
         (name, operands)
         for name, every in found.items()
-        for operands in dict.fromkeys([tuple(lone.get(name, ())), tuple(every)])
+        for operands in dict.fromkeys([tuple(inputs_of[name][-1:]), tuple(every)])
         if operands
     ]
 

@@ -1,12 +1,7 @@
-"""The real TPU compiler takes what kernelgen accepts, on every generation that a spec names.
-
-A kernel is compiled for the oldest and the newest of its targets and for one in between, another
-one for the next kernel.
-"""
+"""The real TPU compiler takes what kernelgen accepts, on every generation that a spec names."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import bodies
@@ -16,19 +11,13 @@ import tiny
 from catalogue import NAMES
 
 import kernelgen
-from kernelgen.language.operations import OPERATIONS, Operation
+from kernelgen.language.operations import Operation
 from kernelgen.spec import KernelSpec
 from kernelgen.verify import aot, cases
 
 pytestmark = pytest.mark.skipif(not aot.installed(), reason="libtpu is not installed")
 
 EXTREME_TARGETS = ("v4", "tpu7x")
-
-
-def some_targets(spec: KernelSpec, number: int) -> list[str]:
-    """The ends of a spec's targets, and one of those in between."""
-    first, *between, last = spec.targets
-    return [first, between[number % len(between)], last]
 
 
 @pytest.fixture(scope="session")
@@ -47,20 +36,13 @@ def assert_compiles(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_catalogue_kernel_compiles_for_its_targets(compiler: aot.Compiler, name: str) -> None:
+def test_a_catalogue_kernel_compiles_for_all_its_targets(compiler: aot.Compiler, name: str) -> None:
     spec = catalogue.spec(name)
     tiles = cases.tile_arguments(spec)
     # Sizes that no tile divides: only then are the masks of tails traced.
     declared = [case.sizes for case in cases.declared(spec)]
     uneven = next(c for c in declared if all(c[a] > t and c[a] % t for a, t in tiles.items()))
-    assert_compiles(compiler, spec, uneven, some_targets(spec, NAMES.index(name)))
-
-
-def test_every_generation_compiles_a_part_of_the_catalogue() -> None:
-    specs = [catalogue.spec(name) for name in NAMES]
-    found = Counter(target for i, spec in enumerate(specs) for target in some_targets(spec, i))
-    assert {*found} == {*aot.TOPOLOGIES}
-    assert min(found.values()) >= len(NAMES) // 4
+    assert_compiles(compiler, spec, uneven, spec.targets)
 
 
 @pytest.mark.parametrize(("operation", "dtype"), tiny.KERNELS.values(), ids=tiny.KERNELS)
@@ -68,9 +50,8 @@ def test_every_operation_of_the_table_compiles(
     compiler: aot.Compiler, operation: Operation, dtype: str
 ) -> None:
     spec = catalogue.from_dict(tiny.spec(operation, dtype))
-    targets = [target for target in spec.targets if target in EXTREME_TARGETS]
-    if dtype == tiny.dtypes(operation)[0]:
-        targets = some_targets(spec, [*OPERATIONS].index(operation.name))
+    every = dtype == tiny.dtypes(operation)[0]
+    targets = [t for t in spec.targets if every or t in EXTREME_TARGETS]
     assert_compiles(compiler, spec, {axis: tiny.SIZES[axis] for axis in spec.axes}, targets)
 
 
@@ -95,9 +76,9 @@ def test_a_compiler_that_dies_or_hangs_is_reported_and_started_again() -> None:
     with aot.Compiler() as compiler:
         (death,) = compiler.compile(dies, "f", arguments, ["v5e"])
         assert "exit code 3" in death.message
-        compiler.time_limit = 5
+        compiler.time_limit = 10
         (hang,) = compiler.compile(hangs, "f", arguments, ["v5e"])
-        assert "5 s" in hang.message
+        assert "10 s" in hang.message
         compiler.time_limit = 120
         (fine,) = compiler.compile("def f(x):\n    return x + 1", "f", arguments, ["v5e"])
         assert fine.ok, fine.message
